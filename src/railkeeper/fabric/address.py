@@ -64,9 +64,7 @@ def decode(address: bytes) -> tuple[int, list[int]]:
     """
     words = [int.from_bytes(address[i : i + 2], "big") for i in range(0, len(address), 2)]
     if len(words) != 2 + MAX_USIDS or words[0] != BLOCK_TOP:
-        raise InputError(
-            "address", f"{address.hex()} is not of block {BLOCK_TOP:x}::/16", "16 bytes of this plan"
-        )
+        raise InputError("address", f"{address.hex()} is not of block {BLOCK_TOP:x}::/16", "16 bytes of this plan")
     usids = words[2:]
     used = next((i for i, u in enumerate(usids) if u == 0), MAX_USIDS)
     if not used or any(usids[used:]):

@@ -124,9 +124,7 @@ def parse_fault(fabric: Fabric, data: dict[str, Any], *, where: str) -> Injected
 def _check_target(kind: str, rule: _Rule, target: Component, name: str, where: str) -> None:
     if target.kind not in rule.targets:
         allowed = ", ".join(sorted(k.name.replace("_", " ").lower() for k in rule.targets))
-        raise InputError(
-            f"{where}: target", f"{name!r} can't have a {kind!r} fault", f"its target is a {allowed}"
-        )
+        raise InputError(f"{where}: target", f"{name!r} can't have a {kind!r} fault", f"its target is a {allowed}")
 
 
 def _text(data: dict[str, Any], key: str, where: str, *, default: str | None = None) -> str:

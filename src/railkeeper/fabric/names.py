@@ -130,17 +130,13 @@ def _parse_node(f: Fabric, text: str, m: re.Match[str], where: str) -> Component
     if m[3] == "p":
         return Component(Kind.PORT, nic * f.planes + _index(m[4], f.planes, "plane", text, where))
     _need_optics(f, text, where)
-    return Component(
-        Kind.NIC_OPTIC, nic * f.optics_per_nic + _index(m[4], f.optics_per_nic, "optic", text, where)
-    )
+    return Component(Kind.NIC_OPTIC, nic * f.optics_per_nic + _index(m[4], f.optics_per_nic, "optic", text, where))
 
 
 def _parse_switch(f: Fabric, text: str, m: re.Match[str], where: str) -> Component:
     if (m[1] is None) != (f.rails == 1):
         right = "p3/..." if f.rails == 1 else "r2p3/..."
-        raise InputError(
-            where, f"{text!r} has the wrong plane name", f"this fabric has {f.rails} rail(s): {right}"
-        )
+        raise InputError(where, f"{text!r} has the wrong plane name", f"this fabric has {f.rails} rail(s): {right}")
     rail = _index(m[1] or "0", f.rails, "rail", text, where)
     domain = rail * f.planes + _index(m[2], f.planes, "plane", text, where)
     if m[3] == "1":
@@ -153,9 +149,7 @@ def _parse_switch(f: Fabric, text: str, m: re.Match[str], where: str) -> Compone
     if m[5] is None:
         return Component(Kind.T0, t0)
     _need_optics(f, text, where)
-    return Component(
-        Kind.T0_OPTIC, t0 * f.optics_per_t0 + _index(m[5], f.optics_per_t0, "optic", text, where)
-    )
+    return Component(Kind.T0_OPTIC, t0 * f.optics_per_t0 + _index(m[5], f.optics_per_t0, "optic", text, where))
 
 
 def _parse_link(f: Fabric, text: str, where: str) -> Component:
@@ -177,9 +171,7 @@ def _parse_link(f: Fabric, text: str, where: str) -> Component:
 
 def _need_optics(f: Fabric, text: str, where: str) -> None:
     if f.spec.optics is None:
-        raise InputError(
-            where, f"{text!r}: this fabric's spec has no [optics]", "add the table or name ports"
-        )
+        raise InputError(where, f"{text!r}: this fabric's spec has no [optics]", "add the table or name ports")
 
 
 def _index(digits: str, count: int, what: str, text: str, where: str) -> int:

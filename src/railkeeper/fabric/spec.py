@@ -115,9 +115,7 @@ def _check_rails(s: Shape, where: str) -> None:
             "with more than one rail, each NIC of a node has a rail of its own: give both the same number",
         )
     if s.rails * s.planes > MAX_DOMAINS:
-        raise InputError(
-            f"{where}: fabric.rails", f"times planes is {s.rails * s.planes}", f"at most {MAX_DOMAINS}"
-        )
+        raise InputError(f"{where}: fabric.rails", f"times planes is {s.rails * s.planes}", f"at most {MAX_DOMAINS}")
     per_rail = s.t0_per_plane * s.nics_per_t0
     if s.rails == 1 and per_rail % s.nics_per_node:
         raise InputError(

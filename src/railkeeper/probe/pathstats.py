@@ -74,9 +74,7 @@ def empty_stats(paths: Paths) -> PathStats:
 def join_stats(parts: list[PathStats]) -> PathStats:
     """Put rows of several tables one behind the other."""
     columns = {
-        f.name: np.concatenate([getattr(p, f.name) for p in parts])
-        for f in fields(PathStats)
-        if f.name != "paths"
+        f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(PathStats) if f.name != "paths"
     }
     return PathStats(paths=join_paths([p.paths for p in parts]), **columns)
 
