@@ -1,0 +1,118 @@
+"""TickInput: all that the keeper is told in one tick, and its wire form.
+
+The keeper's answers are a function of these inputs and of nothing else (no clock, no I/O), so a log of them is a
+recording, and a recording replays to the same answers bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+import numpy as np
+
+from railkeeper.base.errors import InputError
+from railkeeper.probe.pathstats import decode_report, encode_report
+from railkeeper.telemetry.ports import PortStates
+
+if TYPE_CHECKING:
+    from railkeeper.probe.pathstats import TickReport
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class TrafficCounts:
+    """What the senders of one tick saw, all together and on paths that are denied: packets and bytes."""
+
+    sent: int = 0
+    lost: int = 0
+    retransmitted: int = 0
+    delivered_bytes: int = 0
+    senders: int = 0
+    reduce_steps: int = 0
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """A sender's word that it holds a version of the denied set: `paths` of its EVs denied, `refused` kept in use."""
+
+    sender: str
+    version: int
+    paths: int
+    refused: int
+
+
+@dataclass(frozen=True)
+class TickInput:
+    """One tick as the keeper sees it.
+
+    `reports` are the agents' for this tick, ordered by node; `late` are reports of earlier ticks (kept, not judged);
+    `ports` is None where no switch is read; `traffic` is None where no sender reports.
+    """
+
+    tick: int
+    reports: tuple[TickReport, ...]
+    late: tuple[TickReport, ...] = ()
+    ports: PortStates | None = None
+    traffic: TrafficCounts | None = None
+    confirmations: tuple[Confirmation, ...] = ()
+
+
+def encode_input(value: TickInput) -> bytes:
+    """Return the wire form of a tick."""
+    return bytes(
+        msgpack.packb(
+            {
+                "schema": SCHEMA,
+                "tick": value.tick,
+                "reports": [encode_report(r) for r in value.reports],
+                "late": [encode_report(r) for r in value.late],
+                "ports": None if value.ports is None else _pack_ports(value.ports),
+                "traffic": None if value.traffic is None else _pack_flat(value.traffic),
+                "confirmations": [_pack_flat(c) for c in value.confirmations],
+            }
+        )
+    )
+
+
+def decode_input(data: bytes, *, where: str = "recording") -> TickInput:
+    """Read the wire form; raises InputError on anything that is not one."""
+    try:
+        return _decode(msgpack.unpackb(data), where)
+    except InputError:
+        raise
+    except Exception as e:  # whatever a stranger's bytes can raise, the answer is the same
+        raise InputError(where, f"holds a broken tick ({type(e).__name__}: {e})", "record it again") from e
+
+
+def _decode(d: dict[str, Any], where: str) -> TickInput:
+    if d["schema"] != SCHEMA:
+        raise InputError(f"{where}: schema", f"is {d['schema']!r}", f"this release reads schema {SCHEMA}")
+    return TickInput(
+        tick=int(d["tick"]),
+        reports=tuple(decode_report(r, where=where) for r in d["reports"]),
+        late=tuple(decode_report(r, where=where) for r in d["late"]),
+        ports=None if d["ports"] is None else _unpack_ports(d["ports"]),
+        traffic=None if d["traffic"] is None else TrafficCounts(**{k: int(v) for k, v in d["traffic"].items()}),
+        confirmations=tuple(Confirmation(**c) for c in d["confirmations"]),
+    )
+
+
+def _pack_flat(value: TrafficCounts | Confirmation) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in fields(value)}
+
+
+def _pack_ports(p: PortStates) -> dict[str, bytes]:
+    return {f.name: getattr(p, f.name).tobytes() for f in fields(p)}
+
+
+def _unpack_ports(d: dict[str, bytes]) -> PortStates:
+    return PortStates(
+        lower=np.frombuffer(d["lower"], dtype=np.int8),
+        upper=np.frombuffer(d["upper"], dtype=np.int8),
+        lower_downs=np.frombuffer(d["lower_downs"], dtype="<i8"),
+        upper_downs=np.frombuffer(d["upper_downs"], dtype="<i8"),
+        switch_answers=np.frombuffer(d["switch_answers"], dtype=np.int8),
+    )
