@@ -106,6 +106,20 @@ class Fabric:
         """Paths between two NICs of different T0 groups: planes x T1."""
         return self.planes * self.t1_per_plane
 
+    def counts(self) -> dict[str, int]:
+        """Return how much of everything there is."""
+        return {
+            "nodes": self.n_nodes, "nics": self.n_nics, "nic_ports": self.n_ports, "t0": self.n_t0, "t1": self.n_t1,
+            "links_nic_t0": self.n_ports, "links_t0_t1": self.n_fabric_links,
+            "paths_per_nic_pair": self.paths_per_nic_pair,
+        }  # fmt: skip
+
+    def build(self) -> None:
+        """Compute every column now; otherwise each is computed on first use."""
+        for name, member in vars(type(self)).items():
+            if isinstance(member, cached_property):
+                getattr(self, name)
+
     # -- columns ------------------------------------------------------------------------------
     @cached_property
     def nic_t0_index(self) -> npt.NDArray[np.int32]:

@@ -84,6 +84,12 @@ def link_name(fabric: Fabric, link: int) -> str:
     return f"{t0_name(fabric, lower)}--{t1_name(fabric, upper)}"
 
 
+def directed_name(fabric: Fabric, directed: int) -> str:
+    """Return `LOWER--UPPER up` or `LOWER--UPPER down` of a directed link."""
+    link, way = divmod(int(directed), 2)
+    return f"{link_name(fabric, link)} {'down' if way else 'up'}"
+
+
 def _nic_optic_name(fabric: Fabric, optic: int) -> str:
     nic, o = divmod(int(optic), fabric.optics_per_nic)
     return f"{nic_name(fabric, nic)}/optic{o}"

@@ -1,0 +1,42 @@
+"""The command `railkeeper`: puts the rooms' commands together."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from railkeeper import __version__
+from railkeeper.cli import fabric_cmd
+from railkeeper.cli.errors import run
+
+app = typer.Typer(
+    name="railkeeper",
+    help="Keeps the backend networks of AI supercomputers healthy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(fabric_cmd.app, name="fabric")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Keep the backend networks of AI supercomputers healthy."""
+
+
+def main() -> None:
+    """Run the command line; the exit code says how it went."""
+    sys.exit(run(app))
