@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from railkeeper.base.errors import OutsideError
@@ -17,6 +16,7 @@ from railkeeper.lab.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from railkeeper.fabric.model import Fabric
 
@@ -159,11 +159,13 @@ def _connect_down(plan: LabPlan, socket: rtnl.RouteSocket, ends: Sequence[int], 
         for end in ends:
             fd = netns.open_fd(plan.name_of_end(end ^ 1))
             stack.callback(os.close, fd)
-            near, far = (
-                (names.interface_of_end(f, e), names.index_of_end(f, e), names.mac_of_end(e)) for e in (end, end ^ 1)
-            )
-            requests.append(rtnl.new_veth(*near, *far, fd))
+            requests.append(rtnl.new_veth(_veth_end(f, end), _veth_end(f, end ^ 1), fd))
         socket.apply(requests, f"{name}: links")
+
+
+def _veth_end(fabric: Fabric, end: int) -> rtnl.VethEnd:
+    name, number = names.interface_of_end(fabric, end), names.index_of_end(fabric, end)
+    return rtnl.VethEnd(name, number, names.mac_of_end(end))
 
 
 def _configure(plan: LabPlan, spaces: range) -> list[str]:

@@ -1,4 +1,4 @@
-"""Whether this machine can hold a lab: asked of the kernel itself, by doing each thing once in a throw-away namespace."""
+"""Whether this machine can hold a lab: the kernel is asked by doing each thing once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def sid_kind() -> str:
 
 
 def _try_all() -> list[str]:
-    """Runs in a thread of its own, since it does not come back from its namespace."""
+    # Runs in a thread of its own, since it does not come back from its namespace.
     problems: list[str] = []
     for kind in SID_KINDS:
         try:

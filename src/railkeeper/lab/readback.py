@@ -19,7 +19,7 @@ class RouteSeen(NamedTuple):
 
     prefix: bytes
     bits: int
-    index: int
+    link: int
     via: bytes
     table: int
     next_csid: bool
@@ -48,7 +48,7 @@ def _route(body: memoryview) -> RouteSeen:
     return RouteSeen(
         prefix=bytes(a[1]) if 1 in a else bytes(16),
         bits=body[1],
-        index=_u32(a.get(4)),
+        link=_u32(a.get(4)),
         via=bytes(a.get(5, b"")),
         table=_u32(a.get(15)),
         next_csid=21 in a and struct.unpack("=H", a[21])[0] == _SEG6_LOCAL and _is_next_csid(a[22]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from railkeeper.base.errors import OutsideError
 
@@ -74,16 +74,24 @@ def new_link(kind: str, name: str, index: int) -> bytes:
     return message(NEWLINK, CREATE | EXCL, head + attr(_IFLA_IFNAME, name.encode() + b"\0") + _ONE_QUEUE + info)
 
 
-def new_veth(name: str, index: int, mac: bytes, peer: str, peer_index: int, peer_mac: bytes, peer_ns_fd: int) -> bytes:
-    """Create a veth pair; this end is up, the peer, in another namespace, can't be yet and is down."""
-    far = _end(peer, peer_index, peer_mac, 0) + attr_u32(_IFLA_NS_FD, peer_ns_fd)
-    info = attr(_IFLA_LINKINFO | NESTED, _VETH + attr(2 | NESTED, attr(1, far)))
-    return message(NEWLINK, CREATE | EXCL, _end(name, index, mac, IFF_UP) + info)
+class VethEnd(NamedTuple):
+    """Name, number and MAC address of one end of a veth pair."""
+
+    name: str
+    number: int
+    mac: bytes
 
 
-def _end(name: str, index: int, mac: bytes, flags: int) -> bytes:
-    head = _IFINFO.pack(0, 0, index, flags, IFF_UP)
-    return head + attr(_IFLA_IFNAME, name.encode() + b"\0") + attr(_IFLA_ADDRESS, mac) + _ONE_QUEUE
+def new_veth(near: VethEnd, far: VethEnd, far_ns_fd: int) -> bytes:
+    """Create a veth pair; this end is up, the far one, in another namespace, can't be yet and is down."""
+    peer = _end(far, 0) + attr_u32(_IFLA_NS_FD, far_ns_fd)
+    info = attr(_IFLA_LINKINFO | NESTED, _VETH + attr(2 | NESTED, attr(1, peer)))
+    return message(NEWLINK, CREATE | EXCL, _end(near, IFF_UP) + info)
+
+
+def _end(end: VethEnd, flags: int) -> bytes:
+    head = _IFINFO.pack(0, 0, end.number, flags, IFF_UP)
+    return head + attr(_IFLA_IFNAME, end.name.encode() + b"\0") + attr(_IFLA_ADDRESS, end.mac) + _ONE_QUEUE
 
 
 def set_link(index: int, *, up: bool) -> bytes:
@@ -114,26 +122,19 @@ def new_route(
     encap: bytes = b"", kind: int = UNICAST,
 ) -> bytes:  # fmt: skip
     """Set an IPv6 route, replacing one that has the same prefix and metric."""
-    return message(NEWROUTE, CREATE | REPLACE, _route(prefix, bits, via, index, table, metric, encap, kind))
+    static, universe = 4, 0
+    head = _RTMSG.pack(socket.AF_INET6, bits, 0, 0, 0, static, universe, kind, 0)
+    body = attr_u32(15, table) + attr_u32(6, metric)
+    body += attr(1, prefix) if bits else b""
+    body += attr_u32(4, index) if index else b""
+    body += attr(5, via) if via else b""
+    return message(NEWROUTE, CREATE | REPLACE, head + body + encap)
 
 
 def del_route(prefix: bytes, bits: int) -> bytes:
     """Delete a route of the main table."""
     head = _RTMSG.pack(socket.AF_INET6, bits, 0, 0, MAIN_TABLE, 0, 0, 0, 0)
     return message(DELROUTE, 0, head + attr(1, prefix))
-
-
-def _route(prefix: bytes, bits: int, via: bytes, index: int, table: int, metric: int, encap: bytes, kind: int) -> bytes:
-    static, universe = 4, 0
-    out = [_RTMSG.pack(socket.AF_INET6, bits, 0, 0, 0, static, universe, kind, 0), attr_u32(15, table)]
-    if bits:
-        out.append(attr(1, prefix))
-    if index:
-        out.append(attr_u32(4, index))
-    if via:
-        out.append(attr(5, via))
-    out.append(attr_u32(6, metric))
-    return b"".join(out) + encap
 
 
 def _end_next_csid() -> bytes:
@@ -169,9 +170,8 @@ class RouteSocket:
         self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
         self.sock.bind((0, 0))
         self.sock.settimeout(5.0)
-        self._seq = 0
 
-    def __enter__(self) -> RouteSocket:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -194,7 +194,7 @@ class RouteSocket:
             start = end
 
     def _send_all(self, messages: Sequence[bytes]) -> None:
-        """Number the requests 1..n; only the last asks for an answer, refusals answer by themselves."""
+        # Numbered 1 to n; only the last asks for an answer, refusals answer by themselves.
         buffer = bytearray(b"".join(messages))
         at = 0
         for number, m in enumerate(messages, 1):
