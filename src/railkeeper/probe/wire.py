@@ -186,12 +186,16 @@ def read_probes(
 ) -> Probes:
     """Read packets: `payload` (n, size), size a multiple of 8 of at least 96; `length` (n,) true lengths.
 
-    Packets whose path can't be told (no probes, or damaged in both copies) are left out; nothing here raises on
-    what a packet says.
+    Packets whose path can't be told (no probes, another version, damaged in both copies) are left out; nothing here
+    raises on what a packet says.
     """
     words = payload.view(_WORD)
     known, second = _tell_paths(words, length)
-    rows = np.flatnonzero(known)
+    whole = np.zeros(len(words), dtype=np.bool_)
+    whole[known] = _whole(words[known], length[known])
+    ours = (words[:, _HEAD] & _HEAD_MASK) == np.uint64(_HEAD_FIXED)
+    # A whole packet with another head is of another version: no probe of ours, and no damage.
+    rows = np.flatnonzero(known & ~(whole & ~ours))
     w, size = words[rows], length[rows].astype(np.int64)
     block = np.where(second[rows, None], w[:, _COPY:_CHECK], w[:, _ID:_TIME])
     numbers, head = w[:, _NUMBERS], w[:, _HEAD]
@@ -199,7 +203,7 @@ def read_probes(
         words=block[:, :2],
         key=path_keys(block),
         tick=block[:, 2].astype(np.int64),
-        intact=_intact(w, size) & ~second[rows],
+        intact=whole[rows],
         seq=(numbers & np.uint64(0xFFFFFFFF)).astype(np.int64),
         train=(numbers >> np.uint64(32)).astype(np.int64),
         position=(head >> np.uint64(40) & np.uint64(0xFF)).astype(np.int64),
@@ -226,12 +230,12 @@ def _tick_part(tick: Words) -> Words:
     return np.asarray(tick * _TICK_FACTOR + _ID_SALT, dtype=np.uint64)
 
 
-def _intact(words: Words, size: npt.NDArray[np.int64]) -> Flags:
-    out = (words[:, _HEAD] & _HEAD_MASK) == np.uint64(_HEAD_FIXED)
+def _whole(words: Words, size: npt.NDArray[np.integer]) -> Flags:
+    out = np.zeros(len(words), dtype=np.bool_)
     for n in np.unique(size):
         rows = size == n
-        out[rows] &= _check(words[rows, : n // 8], int(n)) == words[rows, _CHECK]
-    return np.asarray(out)
+        out[rows] = _check(words[rows, : n // 8], int(n)) == words[rows, _CHECK]
+    return out
 
 
 def _check(words: Words, n_bytes: int) -> Words:
