@@ -13,14 +13,14 @@ from railkeeper.lab import names, netns, rtnl
 from railkeeper.lab.readback import read_routes
 
 _NEEDED = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
-_PROGRAMS = {"nft": "nftables", "tc": "iproute2"}
+_PROGRAMS = {"nft": "nftables", "tc": "iproute2", "ip": "iproute2"}
 SID_KINDS = ("dummy", "ifb")
 
 
 def check_capability() -> None:
     """Raise CapabilityError that says what is missing and what to do, unless a lab can run here."""
     _check_rights()
-    missing = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
+    missing = sorted({package for program, package in _PROGRAMS.items() if shutil.which(program) is None})
     if missing:
         raise CapabilityError(
             f"the lab needs the programs of {', '.join(missing)}: apt-get install {' '.join(missing)}"
