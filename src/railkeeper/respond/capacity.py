@@ -66,7 +66,7 @@ def plane_capacity(fabric: Fabric, left: Usable) -> Floats:
 def _t0_carries(host: Bools, spine: Bools) -> Floats:
     hosts = host.sum(axis=3, dtype=np.float64)
     # Under a single T0 no packet needs an uplink.
-    return hosts if host.shape[2] == 1 else np.minimum(hosts, spine.sum(axis=3, dtype=np.float64))
+    return np.asarray(hosts if host.shape[2] == 1 else np.minimum(hosts, spine.sum(axis=3, dtype=np.float64)))
 
 
 def _t0_full(f: Fabric) -> int:

@@ -61,7 +61,9 @@ def restored(
     past_incidents: Iterable[Incident], past_actions: Iterable[Action], next_incident: int, version: int
 ) -> ResponseState:
     """Return the state that a journal's records make up."""
-    return ResponseState({i.id: i for i in past_incidents}, {a.key: a for a in past_actions}, next_incident, version)
+    # The limits may have been changed in between: whatever was held back is judged anew.
+    anew = {a.key: replace(a, judged_version=-1) for a in past_actions}
+    return ResponseState({i.id: i for i in past_incidents}, anew, next_incident, version)
 
 
 def respond(fabric: Fabric, state: ResponseState, faults: Iterable[LocatedFault], limits: Limits, now: float) -> Step:

@@ -1,0 +1,112 @@
+"""The tables of the history: which columns they have, and how messages become rows.
+
+A number that nobody knew is null, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from railkeeper.app.ticklog import LogRecord
+from railkeeper.base.errors import InputError
+from railkeeper.probe.pathstats import N_BINS, NO_TIME, UNKNOWN, TickReport, decode_report, join_stats
+
+Decoder = Callable[[Sequence[LogRecord]], dict[str, pa.Table]]
+
+_PATH_COLUMNS = ("kind", "src", "dst", "plane", "t1", "far", "back")
+_COUNTS = ("sent", "received", "corrupt", "reordered", "duplicate")
+_OWN = ("unsent", "socket_dropped", "host_dropped", "ticks_dropped", "stray")
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "paths": pa.schema(
+        [("t", pa.float64()), ("tick", pa.int64()), ("reporter", pa.int32())]
+        + [(name, pa.int32()) for name in _PATH_COLUMNS]
+        + [(name, pa.int64()) for name in _COUNTS]
+        + [("delay_min_ns", pa.int64()), ("delay_hist", pa.list_(pa.uint32(), N_BINS)), ("train_bps", pa.float64())]
+    ),
+    "reports": pa.schema(
+        [("t", pa.float64()), ("tick", pa.int64()), ("reporter", pa.int32()), ("tick_s", pa.float64())]
+        + [(name, pa.int64()) for name in _OWN]
+        + [("port_state", pa.list_(pa.int8())), ("port_downs", pa.list_(pa.int64()))]
+    ),
+    "messages": pa.schema(
+        [("t", pa.float64()), ("kind", pa.string()), ("name", pa.string()), ("seq", pa.int64()), ("body", pa.binary())]
+    ),
+}
+
+
+def decode_records(records: Sequence[LogRecord], decoders: Mapping[str, Decoder]) -> dict[str, pa.Table]:
+    """Return the tables of a run of records; kinds without a decoder become rows of `messages`."""
+    kinds: dict[str, list[LogRecord]] = {}
+    for record in records:
+        kinds.setdefault(record.kind, []).append(record)
+    known: Mapping[str, Decoder] = {"tick": tick_tables, **decoders}
+    parts: dict[str, list[pa.Table]] = {}
+    for kind, rows in kinds.items():
+        for name, table in known.get(kind, message_tables)(rows).items():
+            parts.setdefault(name, []).append(table)
+    return {name: pa.concat_tables(tables) for name, tables in parts.items()}
+
+
+def message_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
+    """Keep messages as the bytes they are."""
+    columns = zip(*records, strict=True) if records else ([], [], [], [], [])
+    return {
+        "messages": pa.table(dict(zip(SCHEMAS["messages"].names, map(list, columns), strict=True)), SCHEMAS["messages"])
+    }
+
+
+def tick_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
+    """Return `paths` and `reports` of tick reports, and what can't be read as `messages`.
+
+    A report that is there twice (sent again because its acknowledgement was lost) counts once.
+    """
+    reports: dict[tuple[int, int], TickReport] = {}
+    unread: list[LogRecord] = []
+    for record in records:
+        try:
+            report = decode_report(record.body, where=f"tick of {record.name}")
+        except InputError:
+            unread.append(record)
+            continue
+        reports[report.node, report.tick] = report
+    tables = {"paths": _paths(list(reports.values())), "reports": _reports(list(reports.values()))} if reports else {}
+    return tables | (message_tables(unread) if unread else {})
+
+
+def _paths(reports: Sequence[TickReport]) -> pa.Table:
+    s = join_stats([r.stats for r in reports])
+    rows = [len(r.stats) for r in reports]
+    ticks = np.repeat(np.array([r.tick for r in reports], dtype=np.int64), rows)
+    starts = np.repeat(np.array([r.tick * r.tick_s for r in reports]), rows)
+    columns: list[Any] = [starts, ticks, np.repeat(np.array([r.node for r in reports], dtype=np.int32), rows)]
+    columns += [getattr(s.paths, name) for name in _PATH_COLUMNS]
+    columns += [_known(getattr(s, name), UNKNOWN) for name in _COUNTS]
+    hist = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(s.delay_hist).reshape(-1)), N_BINS)
+    rate = pa.array(s.train_bps, mask=np.isnan(s.train_bps))
+    return pa.table([*columns, _known(s.delay_min_ns, NO_TIME), hist, rate], schema=SCHEMAS["paths"])
+
+
+def _known(values: np.ndarray[Any, np.dtype[np.int64]], unknown: int) -> pa.Array:
+    return pa.array(values, mask=values == unknown)
+
+
+def _reports(reports: Sequence[TickReport]) -> pa.Table:
+    columns: dict[str, list[Any]] = {
+        "t": [r.tick * r.tick_s for r in reports],
+        "tick": [r.tick for r in reports],
+        "reporter": [r.node for r in reports],
+        "tick_s": [r.tick_s for r in reports],
+        **{name: [getattr(r, name) for r in reports] for name in _OWN},
+        "port_state": [_nullable(r.port_state) for r in reports],
+        "port_downs": [_nullable(r.port_downs) for r in reports],
+    }
+    return pa.table(columns, schema=SCHEMAS["reports"])
+
+
+def _nullable(values: Sequence[int]) -> list[int | None]:
+    return [None if v == UNKNOWN else v for v in values]
