@@ -25,6 +25,10 @@ class InputError(RailkeeperError, ValueError):
         self.problem = problem
         self.right = right
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:
+        # Exceptions are pickled by their message alone; this one must also come whole out of a child process.
+        return type(self), (self.where, self.problem, self.right)
+
 
 class CapabilityError(RailkeeperError):
     """This machine, kernel or account lacks something that the command needs."""

@@ -76,7 +76,7 @@ def parse_faults(fabric: Fabric, text: str, *, where: str = "faults") -> list[In
     """Parse the text of a fault file; empty lines are allowed."""
     out: list[InjectedFault] = []
     seen: set[str] = set()
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         at = f"{where}:{number}"

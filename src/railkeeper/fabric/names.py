@@ -36,8 +36,9 @@ class Component(NamedTuple):
     id: int
 
 
-_NODE = re.compile(r"n(0|[1-9]\d*)(?:/nic(0|[1-9]\d*)(?:/(p|optic)(0|[1-9]\d*))?)?")
-_SWITCH = re.compile(r"(?:r(0|[1-9]\d*))?p(0|[1-9]\d*)/t([01])-(0|[1-9]\d*)(?:/optic(0|[1-9]\d*))?")
+_NODE = re.compile(r"n(0|[1-9]\d*)(?:/nic(0|[1-9]\d*)(?:/(p|optic)(0|[1-9]\d*))?)?", re.ASCII)
+_SWITCH = re.compile(r"(?:r(0|[1-9]\d*))?p(0|[1-9]\d*)/t([01])-(0|[1-9]\d*)(?:/optic(0|[1-9]\d*))?", re.ASCII)
+_MAX_DIGITS = 10  # more than any id has; Python itself refuses to read numbers of thousands of digits
 _FORMS = "n12, n12/nic0, n12/nic0/p3, n12/nic0/optic0, p3/t0-7, p3/t1-11, p3/t0-7/optic4 or LOWER--UPPER"
 
 
@@ -160,6 +161,8 @@ def _parse_switch(f: Fabric, text: str, m: re.Match[str], where: str) -> Compone
 
 def _parse_link(f: Fabric, text: str, where: str) -> Component:
     lower_text, _, upper_text = text.partition("--")
+    if "--" in upper_text:
+        raise InputError(where, f"{text!r} has more than two ends", "name the lower end first, then the upper")
     lower, upper = parse_name(f, lower_text, where=where), parse_name(f, upper_text, where=where)
     link = -1
     if lower.kind is Kind.PORT and upper.kind is Kind.T0:
@@ -181,7 +184,6 @@ def _need_optics(f: Fabric, text: str, where: str) -> None:
 
 
 def _index(digits: str, count: int, what: str, text: str, where: str) -> int:
-    value = int(digits)
-    if value >= count:
-        raise InputError(where, f"{text!r}: {what} {value} does not exist", f"0 to {count - 1}")
-    return value
+    if len(digits) > _MAX_DIGITS or int(digits) >= count:
+        raise InputError(where, f"{text!r}: {what} {digits} does not exist", f"0 to {count - 1}")
+    return int(digits)

@@ -16,6 +16,8 @@ MAX_DOMAINS = 64
 MAX_T0_PER_PLANE = 0x7F00
 MAX_T1_PER_PLANE = 0x6000
 MAX_NICS_PER_T0 = 0x2000
+MAX_LINKS = 1 << 26  # 32 times the largest fabric known; columns of more would not fit into a machine's memory
+_SHOWN = 60  # characters of a bad value that an error repeats
 
 
 class Shape(BaseModel):
@@ -30,7 +32,7 @@ class Shape(BaseModel):
     nics_per_t0: int = Field(ge=1, le=MAX_NICS_PER_T0)
     nics_per_node: int = Field(default=1, ge=1, le=64)
     rails: int = Field(default=1, ge=1, le=MAX_DOMAINS)
-    link_gbps: float = Field(default=100.0, gt=0, le=100_000, strict=False)
+    link_gbps: float = Field(default=100.0, gt=0, le=100_000)
 
 
 class OpticsShape(BaseModel):
@@ -69,7 +71,7 @@ def parse_spec(text: str, *, where: str = "spec") -> FabricSpec:
     """Check the text of a spec; `where` is the name that errors use."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
+    except (ValueError, RecursionError) as e:  # huge numbers and deep nesting raise what is no TOMLDecodeError
         raise InputError(where, f"is not TOML ({e})", "see docs/reference/fabric-spec.md") from e
     return check_spec(data, where=where)
 
@@ -81,12 +83,15 @@ def check_spec(data: dict[str, Any], *, where: str = "spec") -> FabricSpec:
     except ValidationError as e:
         raise _first_problem(e, where) from e
     _check_rails(spec.fabric, where)
+    _check_size(spec.fabric, where)
     _check_optics(spec, where)
     return spec
 
 
 def _first_problem(error: ValidationError, where: str) -> InputError:
-    first = error.errors(include_url=False)[0]
+    problems = error.errors(include_url=False)
+    # A misspelt key is also a missing one: the unknown key tells the user more.
+    first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     field = ".".join(str(x) for x in first["loc"])
     kind = first["type"]
     if kind == "extra_forbidden":
@@ -94,7 +99,17 @@ def _first_problem(error: ValidationError, where: str) -> InputError:
         return InputError(f"{where}: {field}", "is not a known key", f"known keys: {', '.join(known)}")
     if kind == "missing":
         return InputError(f"{where}: {field}", "is missing", "it must be given")
-    return InputError(f"{where}: {field}", f"is {first['input']!r}", _lower_first(first["msg"]))
+    if kind == "model_type":
+        return InputError(f"{where}: {field}", f"is {_short(first['input'])}", f"it must be a table: [{field}]")
+    return InputError(f"{where}: {field}", f"is {_short(first['input'])}", _lower_first(first["msg"]))
+
+
+def _short(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no number of thousands of digits, but reads one in hexadecimal
+        text = "a huge number"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
@@ -122,6 +137,16 @@ def _check_rails(s: Shape, where: str) -> None:
             f"{where}: fabric.nics_per_node",
             f"is {s.nics_per_node}, which does not divide the {per_rail} NICs (t0_per_plane x nics_per_t0)",
             "give a divisor, so that every node is whole",
+        )
+
+
+def _check_size(s: Shape, where: str) -> None:
+    links = s.rails * s.planes * s.t0_per_plane * (s.nics_per_t0 + s.t1_per_plane)
+    if links > MAX_LINKS:
+        raise InputError(
+            f"{where}: fabric.t0_per_plane",
+            f"is {s.t0_per_plane}, which makes {links:,} links",
+            f"rails x planes x t0_per_plane x (nics_per_t0 + t1_per_plane) is at most {MAX_LINKS:,}",
         )
 
 
