@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from railkeeper.probe.link import Curve
 
 PORT = 9200
-MAX_SIZE = 1400
+MAX_SIZE = 1352
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TrafficConfig:
     chunk: int = 32
     order: str = "across"
     port: int = PORT
-    wake_s: float = 0.025
+    wake_s: float = 0.05
     interfaces: tuple[str, ...] = ()
     rules: EvRules | None = None
     seed: int = 0

@@ -182,7 +182,7 @@ def _refill(evset: EvSet) -> EvSet:
     usable = evset.usable
     active = evset.active & usable
     want = evset.rules.active_per_plane
-    for p in np.unique(evset.plane):
+    for p in distinct(evset.plane):
         own = evset.plane == p
         free = np.flatnonzero(own & usable & ~active)
         short = want - int(np.count_nonzero(active & own))
@@ -265,7 +265,7 @@ def spray_order(evset: EvSet, rng: np.random.Generator, turns: int = 4) -> Ints:
 
     A plane whose active EVs are all SKIP lends those (waiting would idle the plane); a plane without any is left out.
     """
-    lanes = [_lane(evset, int(p)) for p in np.unique(evset.plane)]
+    lanes = [_lane(evset, int(p)) for p in distinct(evset.plane)]
     lanes = [rng.permutation(lane) for lane in lanes if len(lane)]
     if not lanes:
         return np.empty(0, dtype=np.int64)
@@ -278,3 +278,8 @@ def _lane(evset: EvSet, plane: int) -> Ints:
     own = evset.active & (evset.plane == plane)
     good = np.flatnonzero(own & (evset.state == State.GOOD))
     return good if len(good) else np.flatnonzero(own)
+
+
+def distinct(small: Ints) -> Ints:
+    """Return the different values of an array of small numbers, ascending."""
+    return np.flatnonzero(np.bincount(small))

@@ -13,7 +13,7 @@ import numpy as np
 
 from railkeeper.lab.traffic import evstate, receiver, sender
 from railkeeper.lab.traffic.flowstats import encode_flows
-from railkeeper.lab.traffic.outbox import Outbox
+from railkeeper.lab.traffic.outbox import Burst, Outbox
 from railkeeper.lab.traffic.report import Totals, make_report
 from railkeeper.lab.traffic.ring import rings
 from railkeeper.lab.traffic.wire import REVERSE, Parsed, Type, control, parse, read_sack
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 KEEPALIVE_NS = 100_000_000
 WAY_BACK_PROBE_NS = 200_000_000
-KEEPER_EVERY_NS = 50_000_000
+KEEPER_EVERY_NS = 100_000_000
 BURST_S = 0.1
-_BATCH = 128
+_BATCH = 256
 
 
 class TrafficNode:
@@ -88,8 +88,8 @@ class TrafficNode:
             sender.change(flow, evstate.end_skips(flow.evs, now_ns))
         self._answer(looked_ns, now_ns)
         self._probe(now_ns)
-        self.totals.unsent += self._outbox.flush(self._socket, self.config.port)
         self._send(now_ns)
+        self._flush(now_ns)
         self._talk(now_ns)
         self._last_ns = now_ns
 
@@ -207,24 +207,22 @@ class TrafficNode:
         for flow, back, ring in self._jobs:
             key = flow.src, flow.dst
             tokens = min(self._tokens[key] + elapsed_s * c.rate_pps, max(1.0, BURST_S * c.rate_pps))
-            psns, lost_on = sender.due(flow, min(int(tokens), self._outbox.batch), ring.limit(back.cum))
+            psns, lost_on = sender.due(flow, min(int(tokens), self._outbox.room), ring.limit(back.cum))
             self._tokens[key] = tokens - len(psns)
             if len(psns):
-                self._send_flow(flow, psns, lost_on, now_ns)
+                burst = Burst(flow, psns, lost_on, sender.spray(flow, lost_on))
+                self._outbox.add_data(
+                    burst, epoch=self._epoch, first_port=self._first_port(flow.src), now_ns=now_ns
+                )  # fmt: skip
 
-    def _send_flow(
-        self, flow: TxFlow, psns: npt.NDArray[np.int64], lost_on: npt.NDArray[np.int64], now_ns: int
-    ) -> None:
-        evs = sender.spray(flow, lost_on)
-        left, unsent = self._outbox.send_data(
-            self._socket, self.config.port, flow, (psns, lost_on, evs), epoch=self._epoch,
-            first_port=self._first_port(flow.src), now_ns=now_ns,
-        )  # fmt: skip
-        sender.sent(flow, psns, lost_on, evs, left, now_ns=now_ns)
-        flow.unsent += unsent
-        turned_down = np.flatnonzero(~left[: len(left) - unsent])
-        if len(turned_down):
-            sender.refused(flow, evs[turned_down], now_ns)
+    def _flush(self, now_ns: int) -> None:
+        unsent, bursts = self._outbox.flush(self._socket, self.config.port)
+        self.totals.unsent += unsent
+        for b, left, turned_down in bursts:
+            sender.sent(b.flow, b.psns, b.lost_on, b.evs, left, now_ns=now_ns)
+            b.flow.unsent += int(np.count_nonzero(~left & ~turned_down))
+            if turned_down.any():
+                sender.refused(b.flow, b.evs[turned_down], now_ns)
 
     # -- the keeper ---------------------------------------------------------------------------------------
     def _talk(self, now_ns: int) -> None:

@@ -117,8 +117,8 @@ def _see(flow: RxFlow, seqs: Ints) -> None:
 
 def _place(flow: RxFlow, psns: Ints) -> None:
     fits = psns[(psns >= flow.cum) & (psns < flow.cum + SLOTS)]
-    fresh = np.unique(fits[~flow.got[fits & _MASK]])
-    flow.duplicate += len(psns) - len(fresh)
+    fresh = fits[~flow.got[fits & _MASK]]
+    flow.duplicate += len(psns) - len(set(fresh.tolist()))
     flow.got[fresh & _MASK] = True
     _advance(flow, counted=True)
 

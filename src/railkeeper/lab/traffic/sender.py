@@ -36,7 +36,7 @@ OTHER_EV_NS = 60_000_000
 TIMEOUT_NS = 250_000_000
 SILENT_NS = 2_000_000_000
 MAX_PATIENCE, PATIENCE_ENDS_NS = 16, 10_000_000_000
-PROBE_EVERY_NS = 100_000_000
+PROBE_EVERY_NS = 150_000_000
 _BITS = np.arange(SACK_BITS, dtype=np.int64)
 _NOTHING = np.empty(0, dtype=np.int64)
 
@@ -186,7 +186,7 @@ def sent(flow: TxFlow, psns: Ints, lost_on: Ints, evs: Ints, ok: Bools, *, now_n
 def refused(flow: TxFlow, evs: Ints, now_ns: int) -> None:
     """Take EVs out of use whose local port turned packets down: nothing needs to be lost to know that it is dead."""
     flow.refused += len(evs)
-    change(flow, evstate.apply(flow.evs, Event.LOST, np.unique(evs), now_ns))
+    change(flow, evstate.apply(flow.evs, Event.LOST, evstate.distinct(evs), now_ns))
 
 
 def change(flow: TxFlow, evs: EvSet) -> None:
@@ -235,10 +235,12 @@ def _acknowledge(flow: TxFlow, at: Ints, size: int, now_ns: int) -> None:
         flow.patience, flow.patient_since_ns = min(2 * flow.patience, MAX_PATIENCE), now_ns
     flow.fate[at] = ACKED
     np.maximum.at(flow.acked_ns, flow.ev_of[at], flow.sent_ns_of[at])
-    psn, first = np.unique(flow.psn_of[at], return_index=True)
+    psn = flow.psn_of[at]
     new = (psn >= flow.cum) & ~flow.done[psn & _MASK]
     flow.done[psn[new] & _MASK] = True
-    np.add.at(flow.tally.delivered, flow.ev_of[at[first[new]]], size)
+    # Of two transmissions of the same data that are acknowledged at once, one has delivered it.
+    delivered = dict(zip(psn[new].tolist(), flow.ev_of[at[new]].tolist(), strict=True))
+    np.add.at(flow.tally.delivered, list(delivered.values()), size)
 
 
 def _complete(flow: TxFlow, mark: int, top: int, size: int, now_ns: int) -> None:
@@ -269,7 +271,7 @@ def find_lost(flow: TxFlow, now_ns: int) -> int:
     if len(gone):
         _give_up(flow, gone, LOST)
         np.add.at(flow.tally.lost, flow.ev_of[gone], 1)
-        change(flow, evstate.apply(flow.evs, Event.LOST, np.unique(flow.ev_of[gone]), now_ns))
+        change(flow, evstate.apply(flow.evs, Event.LOST, evstate.distinct(flow.ev_of[gone]), now_ns))
     return len(gone)
 
 
