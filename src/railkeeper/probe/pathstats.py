@@ -86,8 +86,10 @@ class TickReport:
     The losses that are the agent's own: `unsent` probes that it could not send, `socket_dropped` arrivals that its
     socket had no room for, `host_dropped` packets that its host's receive queues dropped (any of these above 0 makes
     the tick's loss evidence from this reporter unusable), `ticks_dropped` whole ticks it had to forget since the last
-    report, `stray` arrivals whose path could not be told. `port_state` is (ports of the node,) 1 up, 0 down, -1 unread,
-    in the order of port ids; `port_downs` the number of times that each port has lost its carrier, -1 unread.
+    report, `stray` arrivals whose path could not be told, `late` arrivals whose tick was closed already (they count in
+    no `received`, but their delays are in this tick's `delay_min_ns` and `delay_hist`). `port_state` is (ports of the
+    node,) 1 up, 0 down, -1 unread, in the order of port ids; `port_downs` the number of times that each port has lost
+    its carrier, -1 unread.
     """
 
     node: int
@@ -99,6 +101,7 @@ class TickReport:
     host_dropped: int = 0
     ticks_dropped: int = 0
     stray: int = 0
+    late: int = 0
     port_state: tuple[int, ...] = ()
     port_downs: tuple[int, ...] = ()
 
@@ -148,7 +151,7 @@ def _decode(d: dict[str, Any], where: str) -> TickReport:
         if f.name != "paths"
     }
     values["delay_hist"] = values["delay_hist"].reshape(n, N_BINS)
-    counts = ("unsent", "socket_dropped", "host_dropped", "ticks_dropped", "stray")
+    counts = ("unsent", "socket_dropped", "host_dropped", "ticks_dropped", "stray", "late")
     return TickReport(
         node=int(d["node"]),
         tick=int(d["tick"]),
