@@ -13,25 +13,15 @@ import msgpack
 import numpy as np
 
 from railkeeper.base.errors import InputError
+from railkeeper.lab.traffic.flowstats import decode_flows, encode_flows
 from railkeeper.probe.pathstats import decode_report, encode_report
 from railkeeper.telemetry.ports import PortStates
 
 if TYPE_CHECKING:
+    from railkeeper.lab.traffic.flowstats import FlowReport
     from railkeeper.probe.pathstats import TickReport
 
 SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class TrafficCounts:
-    """What the senders of one tick saw, all together and on paths that are denied: packets and bytes."""
-
-    sent: int = 0
-    lost: int = 0
-    retransmitted: int = 0
-    delivered_bytes: int = 0
-    senders: int = 0
-    reduce_steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,14 +39,15 @@ class TickInput:
     """One tick as the keeper sees it.
 
     `reports` are the agents' for this tick, ordered by node; `late` are reports of earlier ticks (kept, not judged);
-    `ports` is None where no switch is read; `traffic` is None where no sender reports.
+    `flows` are the senders' reports that came in this tick, ordered by node and tick; `ports` is None where no switch
+    is read.
     """
 
     tick: int
     reports: tuple[TickReport, ...]
     late: tuple[TickReport, ...] = ()
     ports: PortStates | None = None
-    traffic: TrafficCounts | None = None
+    flows: tuple[FlowReport, ...] = ()
     confirmations: tuple[Confirmation, ...] = ()
 
 
@@ -70,7 +61,7 @@ def encode_input(value: TickInput) -> bytes:
                 "reports": [encode_report(r) for r in value.reports],
                 "late": [encode_report(r) for r in value.late],
                 "ports": None if value.ports is None else _pack_ports(value.ports),
-                "traffic": None if value.traffic is None else _pack_flat(value.traffic),
+                "flows": [encode_flows(r) for r in value.flows],
                 "confirmations": [_pack_flat(c) for c in value.confirmations],
             }
         )
@@ -95,12 +86,12 @@ def _decode(d: dict[str, Any], where: str) -> TickInput:
         reports=tuple(decode_report(r, where=where) for r in d["reports"]),
         late=tuple(decode_report(r, where=where) for r in d["late"]),
         ports=None if d["ports"] is None else _unpack_ports(d["ports"]),
-        traffic=None if d["traffic"] is None else TrafficCounts(**{k: int(v) for k, v in d["traffic"].items()}),
+        flows=tuple(decode_flows(r, where=where) for r in d["flows"]),
         confirmations=tuple(Confirmation(**c) for c in d["confirmations"]),
     )
 
 
-def _pack_flat(value: TrafficCounts | Confirmation) -> dict[str, Any]:
+def _pack_flat(value: Confirmation) -> dict[str, Any]:
     return {f.name: getattr(value, f.name) for f in fields(value)}
 
 

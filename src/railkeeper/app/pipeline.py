@@ -1,0 +1,203 @@
+"""One tick of the keeper as a pure function: judge, locate, weigh, decide, verify.
+
+`step(setup, state, tick input) -> (state, outcome)`. There is no clock and no I/O here: live, lab, twin and recording
+run this same code, and the same inputs give the same outcomes, bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from railkeeper.app import traffic as tr
+from railkeeper.app.events import (
+    TickFacts,
+    action_event,
+    fault_event,
+    finding_events,
+    impact_event,
+    incident_event,
+    tick_event,
+)
+from railkeeper.health.fault import Fault, LocatorConfig, Observation
+from railkeeper.health.locate import LocatorState, judge, new_state, seed_state
+from railkeeper.probe.join import join_reports
+from railkeeper.respond import responder
+from railkeeper.respond.actions import ActionStatus
+from railkeeper.respond.guardrails import Limits
+from railkeeper.respond.responder import ResponseState, Step
+from railkeeper.respond.verify import verify
+from railkeeper.telemetry.ports import PortStates, unread_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from railkeeper.app.inputs import Confirmation, TickInput
+    from railkeeper.app.traffic import TrafficTick
+    from railkeeper.fabric.model import Fabric
+    from railkeeper.probe.pathstats import PathStats
+    from railkeeper.respond.actions import Action
+    from railkeeper.respond.incidents import Incident
+
+# A sender whose last report is older than this does not hold up an action.
+SENDER_GONE_TICKS = 6
+# Traffic is compared from this many ticks after all senders have confirmed, for this many ticks.
+SETTLE_TICKS, VERIFY_TICKS = 1, 6
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What does not change while a keeper runs."""
+
+    fabric: Fabric
+    world: str
+    tick_s: float = 0.5
+    locator: LocatorConfig = field(default_factory=LocatorConfig)
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True)
+class KeeperState:
+    """All that a keeper remembers from tick to tick."""
+
+    locator: LocatorState
+    response: ResponseState
+    faults: tuple[Fault, ...] = ()
+    held: dict[str, Confirmation] = field(default_factory=dict)
+    senders: dict[str, int] = field(default_factory=dict)
+    traffic: tuple[TrafficTick, ...] = ()
+    ticks: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a tick led to: lines for the outside, records for the journal, the denied set where it has changed."""
+
+    tick: int
+    t_s: float
+    stats: PathStats
+    faults: tuple[Fault, ...]
+    events: tuple[dict[str, Any], ...]
+    step: Step
+    silent: tuple[int, ...]
+    unclean: tuple[int, ...]
+
+
+def begin(setup: Setup, response: ResponseState | None = None) -> KeeperState:
+    """Return the first state; with `response` from a journal, its open faults are taken up again."""
+    response = response or ResponseState()
+    locator = new_state(setup.fabric, setup.locator)
+    if response.open_faults:
+        locator = seed_state(locator, response.open_faults)
+    return KeeperState(locator, response)
+
+
+def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperState, Outcome]:
+    """Return the state after a tick, and what the tick led to."""
+    fabric, now = setup.fabric, (given.tick + 1) * setup.tick_s
+    joined = join_reports(fabric, given.reports)
+    ports = merge_ports(fabric, given)
+    seen = Observation(given.tick, joined.stats, ports, joined.silent, joined.unclean)
+    locator, faults = judge(state.locator, seen)
+    sums = tr.sum_flows(fabric, given.flows)
+    state = replace(
+        state,
+        locator=locator,
+        traffic=tr.merge(state.traffic, sums),
+        senders=_senders(state.senders, given),
+        held={**state.held, **{c.sender: c for c in given.confirmations}},
+        ticks=state.ticks + 1,
+    )
+    state, steps = _respond(setup, state, faults, given.tick, now)
+    changes = _merge_steps(state.response, steps)
+    facts = TickFacts(
+        given.tick, setup.tick_s, joined.stats, len(given.reports), joined.silent, joined.unclean,
+        len(state.response.denied), state.traffic[-1] if state.traffic else None,
+    )  # fmt: skip
+    events = _events(facts, state.faults, faults, changes)
+    outcome = Outcome(given.tick, now, joined.stats, faults, events, changes, joined.silent, joined.unclean)
+    return replace(state, faults=faults), outcome
+
+
+def merge_ports(fabric: Fabric, given: TickInput) -> PortStates:
+    """Return the port states of the switches with those that the agents report of their own NIC ports."""
+    ports = given.ports or unread_ports(fabric)
+    lower, downs = ports.lower.copy(), ports.lower_downs.copy()
+    width = fabric.nics_per_node * fabric.planes
+    for report in given.reports:
+        if 0 <= report.node < fabric.n_nodes and len(report.port_state) == len(report.port_downs) == width:
+            mine = slice(report.node * width, (report.node + 1) * width)
+            lower[mine], downs[mine] = report.port_state, report.port_downs
+    return replace(ports, lower=lower, lower_downs=downs)
+
+
+def _senders(known: dict[str, int], given: TickInput) -> dict[str, int]:
+    heard = {**known, **{f"sender/n{r.node}": given.tick for r in given.flows}}
+    return {name: tick for name, tick in heard.items() if given.tick - tick <= SENDER_GONE_TICKS}
+
+
+def _respond(
+    setup: Setup, state: KeeperState, faults: tuple[Fault, ...], tick: int, now: float
+) -> tuple[KeeperState, list[Step]]:
+    first = responder.respond(setup.fabric, state.response, faults, setup.limits, now)
+    steps = [first, _confirm(replace(state, response=first.state), now)]
+    state = replace(state, response=steps[-1].state)
+    for action in list(state.response.actions.values()):
+        found = _verify(setup, state, action, tick, now)
+        if found is not None:
+            steps.append(found)
+            state = replace(state, response=found.state)
+    return state, steps
+
+
+def _confirm(state: KeeperState, now: float) -> Step:
+    asked = sorted(state.senders)
+    version = state.response.version
+    holding = [s for s in asked if s in state.held and state.held[s].version >= version]
+    kept = sum(state.held[s].refused for s in holding)
+    return responder.confirm(state.response, asked, holding, kept, now)
+
+
+def _verify(setup: Setup, state: KeeperState, action: Action, tick: int, now: float) -> Step | None:
+    if action.status is not ActionStatus.APPLIED or action.verification is not None or action.applied_at is None:
+        return None
+    incident = state.response.incidents.get(action.incident)
+    applied = round(action.applied_at / setup.tick_s) - 1
+    if incident is None or tick < applied + SETTLE_TICKS + VERIFY_TICKS:
+        return None
+    began = min(incident.fault.since_tick, applied)
+    before = tr.span(state.traffic, began, applied, action.links)
+    after = tr.span(state.traffic, applied + 1 + SETTLE_TICKS, tick, action.links)
+    return responder.verification(state.response, action.key, verify(before, after), now)
+
+
+def _merge_steps(final: ResponseState, steps: Iterable[Step]) -> Step:
+    """Return one step that holds the last word on everything that the steps have changed."""
+    incidents: dict[str, Incident] = {}
+    actions: dict[str, Action] = {}
+    denied = False
+    for s in steps:
+        incidents |= {i.id: i for i in s.incidents}
+        actions |= {a.key: a for a in s.actions}
+        denied |= s.denied_changed
+    return Step(final, tuple(incidents.values()), tuple(actions.values()), denied)
+
+
+def _events(
+    facts: TickFacts, before: tuple[Fault, ...], faults: tuple[Fault, ...], changes: Step
+) -> tuple[dict[str, Any], ...]:
+    now, old = facts.now, {f.key: f for f in before}
+    lines = [tick_event(facts), *finding_events(facts)]
+    lines += [fault_event(now, f) for f in faults if news_of(old.get(f.key), f)]
+    lines += [impact_event(now, i) for i in changes.incidents if i.revision == 1]
+    lines += [incident_event(now, i) for i in changes.incidents]
+    lines += [action_event(now, a) for a in changes.actions]
+    return tuple(lines)
+
+
+def news_of(old: Fault | None, new: Fault) -> bool:
+    """Return whether a fault differs from its last report in what people act upon."""
+    if old is None:
+        return True
+    fixed = ("target", "kind", "direction", "status", "indistinguishable", "denied_links")
+    return any(getattr(old, name) != getattr(new, name) for name in fixed)
