@@ -156,18 +156,28 @@ class Journal:
 
     # -- inside ---------------------------------------------------------------------------------
     def _check_schema(self, shown: str, *, create: bool) -> None:
-        if create:
+        names = self._table_names(shown)
+        if create and not names:
             with self._transaction() as db:
                 tables.metadata.create_all(db)
                 tables.forbid_changes(db)
                 row = {"key": "schema", "value": tables.SCHEMA}
                 db.execute(self._insert(tables.meta).values(**row).on_conflict_do_nothing())
-        try:
-            found = self.note("schema")
-        except OutsideError as e:
-            raise InputError(shown, f"is no journal ({e})", "give the URL that `railkeeper run` wrote to") from e
-        if found != tables.SCHEMA:
+        elif not set(tables.metadata.tables) <= names:
+            raise InputError(
+                shown, "is no journal", "give the one that `railkeeper run` wrote to, or an empty database"
+            )
+        if (found := self.note("schema")) != tables.SCHEMA:
             raise InputError(shown, f"has schema {found!r}", f"this release reads schema {tables.SCHEMA}")
+
+    def _table_names(self, shown: str) -> set[str]:
+        try:
+            with self._transaction() as db:
+                return set(sa.inspect(db).get_table_names())
+        except OutsideError as e:
+            if "not a database" in str(e):
+                raise InputError(shown, "is no journal", "give the one that `railkeeper run` wrote to") from e
+            raise
 
     def _column(self, query: sa.Select[Any]) -> Sequence[Any]:
         with self._transaction() as db:
