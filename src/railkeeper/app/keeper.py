@@ -1,0 +1,90 @@
+"""The keeper's loop: take a tick, answer it, make the answer durable, act, tell whoever watches."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from railkeeper.app.pipeline import begin, step
+from railkeeper.base.errors import OutsideError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from railkeeper.app.inputs import TickInput
+    from railkeeper.app.pipeline import KeeperState, Outcome, Setup
+    from railkeeper.app.recording import Recorder
+    from railkeeper.app.world import World
+    from railkeeper.respond.journal import Journal
+    from railkeeper.respond.responder import ResponseState
+
+    Watcher = Callable[[KeeperState, Outcome], bool]
+
+HEARTBEAT_TICKS = 4
+# A keeper that can't write its journal must not act; it tries this often before it gives up.
+JOURNAL_TRIES = 5
+
+
+class Keeper:
+    """One keeper over one world. `journal` and `recorder` may be missing (a replay needs neither)."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        world: World,
+        *,
+        response: ResponseState | None = None,
+        journal: Journal | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.setup, self._world = setup, world
+        self._journal, self._recorder = journal, recorder
+        self.state = begin(setup, response)
+
+    def run(self, watch: Watcher, *, for_s: float | None = None) -> None:
+        """Run until the world ends, `watch` returns False, or `for_s` seconds have passed."""
+        until = None if for_s is None else time.monotonic() + for_s
+        self._world.deny(self.state.response.version, self.state.response.denied)
+        while until is None or time.monotonic() < until:
+            given = self._world.next_tick()
+            if given is None or not watch(self.state, self.answer(given)):
+                return
+
+    def answer(self, given: TickInput) -> Outcome:
+        """Answer one tick: durable first, then acted upon."""
+        self.state, outcome = step(self.setup, self.state, given)
+        if self._journal is not None:
+            self._write(self._journal, outcome)
+        if outcome.step.denied_changed:
+            self._world.deny(self.state.response.version, self.state.response.denied)
+        if self._recorder is not None:
+            self._recorder.add(given, outcome.events, outcome.t_s)
+        return outcome
+
+    def _write(self, journal: Journal, outcome: Outcome) -> None:
+        for left in reversed(range(JOURNAL_TRIES)):
+            try:
+                journal.record_step(outcome.step)
+                if self.state.ticks % HEARTBEAT_TICKS == 1:
+                    journal.heartbeat(outcome.t_s, _heartbeat(self.setup, self.state, outcome))
+            except OutsideError as e:
+                if not (e.retry and left):
+                    raise
+                time.sleep(0.2)
+            else:
+                return
+
+
+def _heartbeat(setup: Setup, state: KeeperState, outcome: Outcome) -> dict[str, object]:
+    f = setup.fabric
+    return {
+        "world": setup.world,
+        "fabric": f.name,
+        "tick": outcome.tick,
+        "agents": f.n_nodes - len(outcome.silent),
+        "nodes": f.n_nodes,
+        "paths": len(outcome.stats),
+        "faults": sum(x.status != "cleared" for x in outcome.faults),
+        "denied_links": len(state.response.denied),
+        "dry_run": setup.limits.dry_run,
+    }

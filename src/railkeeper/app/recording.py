@@ -1,0 +1,174 @@
+"""Recordings: the inputs of every tick and a digest of the answers, so that a replay can prove itself.
+
+A recording is one file in the frames of the tick log: a `header` (spec, settings, what was open at its start), then
+for each tick an `input` and a `digest` (a running SHA-256 over the event lines).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from railkeeper.app.inputs import decode_input, encode_input
+from railkeeper.app.pipeline import Setup
+from railkeeper.app.ticklog import MAGIC, Damage, LogRecord, frame, read_segment
+from railkeeper.base.errors import InputError
+from railkeeper.fabric.model import Fabric
+from railkeeper.fabric.spec import check_spec
+from railkeeper.health.fault import LocatorConfig
+from railkeeper.respond.actions import Action
+from railkeeper.respond.guardrails import Limits
+from railkeeper.respond.incidents import Incident
+from railkeeper.respond.responder import ResponseState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from railkeeper.app.inputs import TickInput
+
+SCHEMA = 1
+
+
+class Digest:
+    """A running SHA-256 over event lines in their canonical JSON form."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, events: Iterable[dict[str, Any]]) -> bytes:
+        """Add the lines of a tick and return the digest of all so far."""
+        for event in events:
+            self._hash.update(json.dumps(event, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
+        return self._hash.digest()
+
+
+class Recorder:
+    """Writes a recording as a keeper runs."""
+
+    def __init__(self, path: Path, setup: Setup, response: ResponseState) -> None:
+        try:
+            self._file = path.open("xb")
+        except FileExistsError as e:
+            raise InputError(str(path), "is there already", "give the recording a new name") from e
+        except OSError as e:
+            raise InputError(
+                str(path), f"can't be written ({e.strerror})", "give a path in a folder that exists"
+            ) from e
+        self._digest = Digest()
+        self._file.write(MAGIC)
+        self._put("header", 0.0, msgpack.packb(_header(setup, response)))
+
+    def add(self, given: TickInput, events: Sequence[dict[str, Any]], t_s: float) -> None:
+        """Append a tick and the digest of the answers up to it."""
+        self._put("input", t_s, encode_input(given))
+        self._put("digest", t_s, self._digest.add(events))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _put(self, kind: str, t_s: float, body: bytes) -> None:
+        self._file.write(frame(LogRecord(t_s, kind, "keeper", 0, bytes(body))))
+
+
+def _header(setup: Setup, response: ResponseState) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "world": setup.world,
+        "spec": setup.fabric.spec.model_dump(exclude_none=True),
+        "tick_s": setup.tick_s,
+        "locator": asdict(setup.locator),
+        "limits": asdict(setup.limits),
+        "incidents": [i.to_dict() for i in response.incidents.values()],
+        "actions": [a.to_dict() for a in response.actions.values()],
+        "next_incident": response.next_incident,
+        "version": response.version,
+    }
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An open recording: how the keeper began, and the ticks with their digests (None where one is missing)."""
+
+    setup: Setup
+    response: ResponseState
+    path: Path
+
+    def ticks(self) -> Iterator[tuple[TickInput, bytes | None]]:
+        """Yield each tick with the digest recorded after it; a torn last tick comes without one."""
+        waiting: TickInput | None = None
+        for record in _records(self.path):
+            if record.kind == "input":
+                if waiting is not None:
+                    yield waiting, None
+                waiting = decode_input(record.body, where=str(self.path))
+            elif record.kind == "digest" and waiting is not None:
+                yield waiting, record.body
+                waiting = None
+        if waiting is not None:
+            yield waiting, None
+
+
+def open_recording(path: Path) -> Recording:
+    """Open a recording; raises InputError when it is none, or of a release that this one can't read."""
+    first = next(_records(path), None)
+    if first is None or first.kind != "header":
+        raise InputError(str(path), "is not a recording", "give a file that `railkeeper run --record` has written")
+    try:
+        return _open(path, msgpack.unpackb(first.body))
+    except (KeyError, TypeError, ValueError) as e:
+        if isinstance(e, InputError):
+            raise
+        raise InputError(str(path), f"has a broken header ({type(e).__name__}: {e})", "record it again") from e
+
+
+def _open(path: Path, header: dict[str, Any]) -> Recording:
+    if header["schema"] != SCHEMA:
+        raise InputError(f"{path}: schema", f"is {header['schema']!r}", f"this release reads schema {SCHEMA}")
+    limits = dict(header["limits"])
+    limits["frozen"] = tuple(tuple(span) for span in limits["frozen"])
+    setup = Setup(
+        fabric=Fabric(check_spec(header["spec"], where=str(path))),
+        world=str(header["world"]),
+        tick_s=float(header["tick_s"]),
+        locator=LocatorConfig(**header["locator"]),
+        limits=Limits(**limits),
+    )
+    incidents = {i.id: i for i in map(Incident.from_dict, header["incidents"])}
+    actions = {a.key: a for a in map(Action.from_dict, header["actions"])}
+    return Recording(setup, ResponseState(incidents, actions, header["next_incident"], header["version"]), path)
+
+
+def _records(path: Path) -> Iterator[LogRecord]:
+    damage = Damage()
+    try:
+        yield from read_segment(path, damage)
+    except OSError as e:
+        raise InputError(str(path), f"can't be read ({e.strerror})", "give the path of a recording") from e
+    if damage.frames:
+        raise InputError(str(path), f"has {damage.frames} damaged frames", "record it again, or restore the file")
+
+
+class RecordingWorld:
+    """A recording as a world: ticks as fast as they can be judged; denials were answered when it was recorded."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._ticks = recording.ticks()
+        self.expected: bytes | None = None
+
+    def next_tick(self) -> TickInput | None:
+        """Return the next recorded tick; its digest is then in `expected`."""
+        given, self.expected = next(self._ticks, (None, None))
+        return given
+
+    def deny(self, version: int, links: Sequence[int]) -> None:
+        """Do nothing: the recording holds what the senders answered."""
+
+    def close(self) -> None:
+        """Nothing is open between ticks."""
