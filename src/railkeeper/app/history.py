@@ -226,14 +226,22 @@ def _add_view(db: Any, name: str, live: pa.Table | None, files: list[str]) -> No
     sources = []
     if live is None and not files:
         live = SCHEMAS[name].empty_table() if name in SCHEMAS else None
+    listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
+    archive = f"read_parquet([{listed}], hive_partitioning=false, union_by_name=true)"
     if live is not None:
         db.register(f"_live_{name}", live)
-        sources.append(f'FROM "_live_{name}"')
+        sources.append(f'FROM "_live_{name}"' + (_not_sent_again(live, archive) if files else ""))
     if files:
-        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
-        sources.append(f"FROM read_parquet([{listed}], hive_partitioning=false, union_by_name=true)")
+        sources.append(f"FROM {archive}")
     if sources:
         db.execute(f'CREATE VIEW "{name}" AS {" UNION ALL BY NAME ".join(sources)}')
+
+
+def _not_sent_again(live: pa.Table, archive: str) -> str:
+    """Return the clause that leaves out ticks of the log which an earlier, compacted segment holds already."""
+    if "tick" not in live.column_names or not live.num_rows:
+        return ""
+    return f" ANTI JOIN (FROM {archive} WHERE tick >= {pc.min(live['tick']).as_py()}) USING (reporter, tick)"
 
 
 def query(folder: Path, sql: str, decoders: Mapping[str, Decoder] | None = None) -> list[dict[str, Any]]:
