@@ -93,6 +93,14 @@ def test_readers_get_the_newest_first(journal):
     assert [a.key for a in journal.actions(incident="inc-1")] == ["inc-1/deny-1"]
 
 
+def test_ten_comes_after_nine(journal):
+    every = [fault(f"p{p}/t0-{i}--p{p}/t1-{j}") for p in range(2) for i in range(2) for j in range(4)]
+    (step,) = steps((100.0, every))
+    journal.record_step(step)
+    assert [i.id for i in journal.incidents()] == [f"inc-{k}" for k in range(16, 0, -1)]
+    assert list(journal.restore(100.0).incidents) == [f"inc-{k}" for k in range(1, 17)]
+
+
 def test_events_tell_the_story_in_order(journal):
     for step in steps(*HISTORY):
         journal.record_step(step)

@@ -287,6 +287,17 @@ def test_numbers_that_are_none_become_zero():
     assert record_of(replace(odd, denied_links=(5, 3, 5))).denied_links == (3, 5)
 
 
+def test_a_restarted_locator_gets_its_faults_back():
+    story = Story()
+    bad = fault("p0/t1-1", rate_low=0.0, rate_high=0.07, also_kinds=("corrupt",), directions=("both", "up"))
+    story.tick(bad)
+    (back,) = story.state.open_faults
+    assert (back.key, back.rate, back.rate_low, back.rate_high) == (bad.key, 0.05, 0.0, 0.07)
+    assert (back.also_kinds, back.directions) == (("corrupt",), ("both", "up"))
+    assert math.isnan(back.delay_ms)
+    assert record_of(back) == bad
+
+
 PARTS = ["p0/t1-0", "p0/t1-1", "p1/t1-1", "p0/t0-0", "p1/t0-0", "p0/t0-0--p0/t1-1", "n3/nic0/p0", "n3", "n7/nic0/p1"]
 MOVES = st.lists(
     st.tuples(st.sampled_from(PARTS), st.sampled_from(["appears", "clears", "vanishes"]), st.floats(0.1, 12)),

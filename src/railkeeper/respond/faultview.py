@@ -1,20 +1,22 @@
 """What the responder needs to know of a located fault, and a record of it that can be stored.
 
-The locator's own type fits `LocatedFault` by its fields; the responder never asks for more.
+The locator's `Fault` fits `LocatedFault` by its fields, and so does a stored record.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
+from railkeeper.health.fault import Fault
 from railkeeper.respond.records import known_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 CLEARED = "cleared"
+_SIZES = ("rate", "rate_low", "rate_high", "delay_ms", "gbps")
 
 
 class LocatedFault(Protocol):
@@ -31,11 +33,19 @@ class LocatedFault(Protocol):
     @property
     def rate(self) -> float: ...
     @property
+    def rate_low(self) -> float: ...
+    @property
+    def rate_high(self) -> float: ...
+    @property
     def delay_ms(self) -> float: ...
     @property
     def gbps(self) -> float: ...
     @property
     def confidence(self) -> float: ...
+    @property
+    def also_kinds(self) -> Sequence[str]: ...
+    @property
+    def directions(self) -> Sequence[str]: ...
     @property
     def indistinguishable(self) -> Sequence[str]: ...
     @property
@@ -68,6 +78,10 @@ class FaultRecord:
     evidence: tuple[str, ...] = ()
     network: bool = True
     denied_links: tuple[int, ...] = ()
+    rate_low: float = 0.0
+    rate_high: float = 0.0
+    also_kinds: tuple[str, ...] = ()
+    directions: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return values that JSON can hold."""
@@ -87,7 +101,18 @@ def record_of(fault: LocatedFault) -> FaultRecord:
         confidence=_number(fault.confidence), indistinguishable=tuple(map(str, fault.indistinguishable)),
         since_tick=int(fault.since_tick), status=fault.status, evidence=tuple(map(str, fault.evidence)),
         network=bool(fault.network), denied_links=tuple(sorted({int(x) for x in fault.denied_links})),
+        rate_low=_number(fault.rate_low), rate_high=_number(fault.rate_high),
+        also_kinds=tuple(fault.also_kinds), directions=tuple(fault.directions),
     )  # fmt: skip
+
+
+def as_fault(record: FaultRecord) -> Fault:
+    """Return the locator's fault of a stored record; a size of 0 is one that its kind does not use."""
+    values = {f.name: getattr(record, f.name) for f in fields(Fault)}
+    sizes = {name: values[name] or math.nan for name in _SIZES}
+    if values["rate"]:
+        sizes["rate_low"] = values["rate_low"]
+    return Fault(**{**values, **sizes})
 
 
 def describe(fault: LocatedFault) -> str:

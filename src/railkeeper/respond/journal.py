@@ -18,13 +18,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 from railkeeper.base.errors import CapabilityError, InputError, OutsideError
 from railkeeper.respond import journal_tables as tables
 from railkeeper.respond.actions import DONE, Action
+from railkeeper.respond.faultview import as_fault
 from railkeeper.respond.incidents import Incident, IncidentStatus
 from railkeeper.respond.responder import REMEMBER_S, ResponseState, Step, restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from railkeeper.respond.faultview import FaultRecord
+    from railkeeper.health.fault import Fault
 
 _RIGHT_URL = "sqlite:///state/journal.db or postgresql+psycopg://user@host/name"
 
@@ -46,9 +47,12 @@ class Journal:
         if parsed.get_backend_name() == "sqlite":
             _check_file(parsed, read_only=read_only)
         try:
-            engine = sa.create_engine(_with_mode(parsed, read_only=read_only))
+            options = {"postgresql_readonly": True} if read_only and parsed.get_backend_name() == "postgresql" else {}
+            engine = sa.create_engine(_with_mode(parsed, read_only=read_only), execution_options=options)
         except (ImportError, sa.exc.NoSuchModuleError) as e:
-            raise CapabilityError(f"{_shown(parsed)}: the driver is not installed ({e}); pip install psycopg") from e
+            raise CapabilityError(
+                f"{_shown(parsed)}: the driver is not installed ({e}); pip install psycopg[binary]"
+            ) from e
         if parsed.get_backend_name() == "sqlite":
             tables.prepare_sqlite(engine, read_only=read_only)
         journal = cls(engine)
@@ -112,7 +116,7 @@ class Journal:
     def incidents(self, *, only_open: bool = False, limit: int | None = None) -> list[Incident]:
         """Return incidents, newest first."""
         t = tables.incidents
-        query = sa.select(t.c.body).order_by(t.c.opened_at.desc(), t.c.id.desc()).limit(limit)
+        query = sa.select(t.c.body).order_by(t.c.opened_at.desc(), *_by_number(t.c.id, newest_first=True)).limit(limit)
         if only_open:
             query = query.where(t.c.status != IncidentStatus.CLOSED.value)
         return [Incident.from_dict(body) for body in self._column(query)]
@@ -120,7 +124,9 @@ class Journal:
     def actions(self, *, only_standing: bool = False, incident: str = "", limit: int | None = None) -> list[Action]:
         """Return actions, newest first; `only_standing` leaves out those that have ended."""
         t = tables.actions
-        query = sa.select(t.c.body).order_by(t.c.proposed_at.desc(), t.c.key.desc()).limit(limit)
+        query = (
+            sa.select(t.c.body).order_by(t.c.proposed_at.desc(), *_by_number(t.c.key, newest_first=True)).limit(limit)
+        )
         if only_standing:
             query = query.where(t.c.status.not_in([s.value for s in DONE]))
         if incident:
@@ -141,17 +147,17 @@ class Journal:
         found = self._column(sa.select(tables.meta.c.value).where(tables.meta.c.key == key))
         return found[0] if found else None
 
-    def open_faults(self) -> tuple[FaultRecord, ...]:
+    def open_faults(self) -> tuple[Fault, ...]:
         """Return the faults of open incidents: what a restarted locator starts from."""
-        return tuple(i.fault for i in self.incidents(only_open=True) if i.status is IncidentStatus.OPEN)
+        return tuple(as_fault(i.fault) for i in self.incidents(only_open=True) if i.status is IncidentStatus.OPEN)
 
     def restore(self, now: float) -> ResponseState:
         """Return the state from which the response goes on after a restart: what is open, and what ended lately."""
         i, a, since = tables.incidents, tables.actions, now - REMEMBER_S
         lately_i = sa.select(i.c.body).where((i.c.status != IncidentStatus.CLOSED.value) | (i.c.updated_at >= since))
         lately_a = sa.select(a.c.body).where(a.c.status.not_in([s.value for s in DONE]) | (a.c.updated_at >= since))
-        past_i = [Incident.from_dict(b) for b in self._column(lately_i.order_by(i.c.opened_at, i.c.id))]
-        past_a = [Action.from_dict(b) for b in self._column(lately_a.order_by(a.c.proposed_at, a.c.key))]
+        past_i = [Incident.from_dict(b) for b in self._column(lately_i.order_by(i.c.opened_at, *_by_number(i.c.id)))]
+        past_a = [Action.from_dict(b) for b in self._column(lately_a.order_by(a.c.proposed_at, *_by_number(a.c.key)))]
         return restored(past_i, past_a, self.note("next_incident") or 1, self.note("deny_version") or 0)
 
     # -- inside ---------------------------------------------------------------------------------
@@ -190,7 +196,8 @@ class Journal:
                 yield db
         except sa.exc.DBAPIError as e:
             again = "locked" in str(e.orig) or e.connection_invalidated
-            raise OutsideError(f"the journal can't be used: {e.orig}", retry=again) from e
+            first = str(e.orig).partition("\n")[0]
+            raise OutsideError(f"the journal can't be used: {first}", retry=again) from e
 
     def _insert(self, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
         # Both dialects spell "on conflict" alike; SQLAlchemy's plain insert has none.
@@ -207,6 +214,12 @@ class Journal:
     def _replace_note(self, key: str, value: Any) -> sa.Executable:
         insert = self._insert(tables.meta).values(key=key, value=value)
         return insert.on_conflict_do_update(index_elements=["key"], set_={"value": insert.excluded.value})
+
+
+def _by_number(name: sa.Column[str], *, newest_first: bool = False) -> list[sa.ColumnElement[Any]]:
+    # inc-9 comes before inc-10.
+    order = [sa.func.length(name), name]
+    return [c.desc() for c in order] if newest_first else order
 
 
 def _parse_url(url: str) -> sa.URL:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from railkeeper.respond import actions as act
 from railkeeper.respond import guardrails, incidents, policy
 from railkeeper.respond.actions import DONE, HELD_BACK, Action, ActionStatus, Proposal
-from railkeeper.respond.faultview import CLEARED, FaultRecord, LocatedFault, describe, record_of
+from railkeeper.respond.faultview import CLEARED, FaultRecord, LocatedFault, as_fault, describe, record_of
 from railkeeper.respond.incidents import Incident, IncidentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from railkeeper.fabric.model import Fabric
+    from railkeeper.health.fault import Fault
     from railkeeper.respond.guardrails import Limits
     from railkeeper.respond.verify import Verification
 
@@ -42,9 +43,9 @@ class ResponseState:
         return act.denied_by(self.actions.values())
 
     @property
-    def open_faults(self) -> tuple[FaultRecord, ...]:
+    def open_faults(self) -> tuple[Fault, ...]:
         """The faults that are still open: what a restarted locator starts from."""
-        return tuple(i.fault for i in self.incidents.values() if i.status is IncidentStatus.OPEN)
+        return tuple(as_fault(i.fault) for i in self.incidents.values() if i.status is IncidentStatus.OPEN)
 
 
 @dataclass(frozen=True)
