@@ -139,12 +139,8 @@ class KeeperLink:
         return True
 
     def _take(self) -> Iterable[dict[str, Any]]:
-        while True:
-            try:
-                data = self._socket.recv(zmq.DONTWAIT)
-            except zmq.Again:
-                return
-            message = _unpack(data)
+        while int(self._socket.get(zmq.EVENTS)) & zmq.POLLIN:  # cheaper than to try and catch, when asked so often
+            message = _unpack(self._socket.recv(zmq.DONTWAIT))
             if message is not None:
                 yield message
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _GOLDEN = 0.6180339887498949  # multiples of it, modulo 1, are spread as evenly as can be
+_NOTHING = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
 
 
 class Schedule:
@@ -32,8 +33,10 @@ class Schedule:
         First each row's first, then each row's second …, each round in another order: nobody always goes last.
         """
         target = np.floor(self._rate * (now_s - self._start_s) + self._phase).astype(np.int64)
-        count = np.clip(target - self._done, 0, self._most)
-        self._done = np.maximum(self._done, target)
+        count = np.minimum(np.maximum(target - self._done, 0), self._most)
+        np.maximum(self._done, target, out=self._done)
+        if not count.any():
+            return _NOTHING
         rows = np.repeat(np.arange(len(count)), count)
         turn = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
         order = np.lexsort((self._order.random(len(rows)), turn))
