@@ -1,0 +1,104 @@
+"""Binomial likelihood of losses under sets of failing parts.
+
+A probe that crosses a failing part `m` times survives it with (1 - r) ** m. With `survive`, the chance to survive
+everything already believed, a row that sent n and lost x has
+
+    log L(r) = x log(1 - survive (1 - r)**m) + (n - x) (log survive + m log(1 - r))
+
+All hypotheses are scored at once on a grid of rates; only rows with losses need the first term, and those are
+counted together by (survive, m).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from railkeeper.health.rows import Table
+
+    Longs = npt.NDArray[np.int64]
+    Floats = npt.NDArray[np.float64]
+
+_LOGIT = np.linspace(np.log(1e-5), np.log(500.0), 44)
+RATES = 1 / (1 + np.exp(-_LOGIT))
+_STEP = float(_LOGIT[1] - _LOGIT[0])
+_FINE = np.linspace(-_STEP, _STEP, 9)
+REFINED = 40
+DROP_95 = 1.92  # half the 95% point of chi-square with one degree of freedom
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A rate with its 95% interval by profile likelihood, and how far it lifts the log-likelihood above rate 0."""
+
+    rate: float
+    low: float
+    high: float
+    llr: float
+
+
+def score(table: Table, n: Longs, x: Longs, survive: Floats) -> Floats:
+    """Return (hypotheses,) best log-likelihood ratio of each against nothing more than `survive`."""
+    clean = table.total_crossings((n - x).astype(np.float64))
+    counts, chance, times = _lossy_classes(table, x, survive)
+    hit = np.flatnonzero(counts.any(axis=1))
+    out = np.zeros(table.n_hyps)
+    if not len(hit):
+        return out
+    coarse = counts[hit] @ _gain(RATES, chance, times).T + clean[hit, None] * np.log1p(-RATES)
+    best = coarse.argmax(axis=1)
+    out[hit] = np.maximum(coarse[np.arange(len(hit)), best], 0.0)
+    top = np.argsort(out[hit])[-REFINED:]
+    rates = 1 / (1 + np.exp(-(_LOGIT[best[top], None] + _FINE)))
+    gain = _gain(rates.ravel(), chance, times).reshape(len(top), len(_FINE), -1)
+    fine = np.einsum("hk,hgk->hg", counts[hit[top]], gain) + clean[hit[top], None] * np.log1p(-rates)
+    out[hit[top]] = np.maximum(out[hit[top]], fine.max(axis=1))
+    return out
+
+
+def _lossy_classes(table: Table, x: Longs, survive: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return losses (hypotheses, classes), and each class's chance to survive and number of crossings."""
+    e = np.flatnonzero(x[table.row] > 0)
+    chance = np.round(survive[table.row[e]], 7)
+    label = chance + 2.0 * table.times[e]
+    distinct, cls = np.unique(label, return_inverse=True)
+    k = max(len(distinct), 1)
+    counts = np.bincount(table.hyp[e] * k + cls, weights=x[table.row[e]], minlength=table.n_hyps * k)
+    times = np.floor(distinct / 2.0)
+    return counts.reshape(table.n_hyps, k), distinct - 2.0 * times, times
+
+
+def _gain(rates: Floats, chance: Floats, times: Floats) -> Floats:
+    """Return (rates, classes) log-likelihood that a loss of each class adds at each rate."""
+    passed = np.exp(np.log1p(-rates)[:, None] * times)
+    return np.log1p(-chance * passed) - np.log1p(-np.minimum(chance, 1 - 1e-9))
+
+
+def log_ratio(n: Floats, x: Floats, survive: Floats, times: Floats, rates: Floats) -> Floats:
+    """Return (rates,) log-likelihood ratio of one hypothesis on its rows against rate 0."""
+    lossy = x > 0
+    clean = float(((n - x) * times).sum())
+    passed = np.exp(np.log1p(-rates)[:, None] * times[lossy])
+    chance = np.minimum(survive[lossy], 1 - 1e-9)
+    gain = np.log1p(-chance * passed) - np.log1p(-chance)
+    return np.asarray(gain @ x[lossy] + clean * np.log1p(-rates))
+
+
+_DENSE = 1 / (1 + np.exp(-np.linspace(np.log(1e-6), np.log(2000.0), 260)))
+
+
+def fit(n: Floats, x: Floats, survive: Floats, times: Floats) -> Fit:
+    """Fit one hypothesis's rate on its rows."""
+    curve = log_ratio(n, x, survive, times, _DENSE)
+    best = int(curve.argmax())
+    if curve[best] <= 0:
+        inside = np.flatnonzero(curve >= -DROP_95)
+        return Fit(0.0, 0.0, float(_DENSE[inside[-1]]) if len(inside) else 0.0, 0.0)
+    inside = np.flatnonzero(curve >= curve[best] - DROP_95)
+    low = 0.0 if inside[0] == 0 else float(_DENSE[inside[0]])
+    return Fit(float(_DENSE[best]), low, float(_DENSE[inside[-1]]), float(curve[best]))

@@ -1,0 +1,58 @@
+"""The shape of losses over ticks: steady, in spells, or not yet to be told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+
+STEADY, SPELLS, UNCLEAR = "steady", "spells", "unclear"
+UNEVEN_SIGMA = 4.5  # further from a constant rate than this: not steady
+SPELL_SHARE = 0.3  # of the probes of a tick lost: the tick is part of a spell
+QUIET_SHARE = 0.02
+
+
+def shape(n: Floats, x: Floats) -> str:
+    """Judge (ticks,) crossings and losses, oldest first.
+
+    The first tick with a loss is left out: what began in it held for a part of it only.
+    """
+    hit = np.flatnonzero(x > 0)
+    if not len(hit):
+        return UNCLEAR
+    n, x = n[hit[0] :], x[hit[0] :]
+    if spells(n, x) >= 2:
+        return SPELLS
+    n, x = n[1:][n[1:] > 0], x[1:][n[1:] > 0]
+    if len(n) < 2 or not x.sum():
+        return UNCLEAR
+    return STEADY if unevenness(n, x) < UNEVEN_SIGMA else UNCLEAR
+
+
+def unevenness(n: Floats, x: Floats) -> float:
+    """Return by how many sigmas counts scatter more than one rate would make them."""
+    rate = min(float(x.sum() / n.sum()), 0.999)
+    expected = n * rate
+    variance = expected * (1 - rate)
+    chi2 = float((((x - expected) ** 2) / variance).sum())
+    spread = 2.0 * len(n) + float((1.0 / variance).sum())
+    return (chi2 - len(n)) / float(np.sqrt(spread))
+
+
+def spells(n: Floats, x: Floats) -> int:
+    """Return how many runs of heavy loss there are with quiet ticks between them."""
+    count, quiet = 0, True
+    for sent, lost in zip(n, x, strict=True):
+        if sent < 8:
+            continue
+        share = lost / sent
+        if share >= SPELL_SHARE and quiet:
+            count, quiet = count + 1, False
+        elif share <= QUIET_SHARE:
+            quiet = True
+    return count

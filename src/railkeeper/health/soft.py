@@ -1,0 +1,177 @@
+"""Loss and damage by likelihood: the smallest set of parts, and rates, that explain counts over a window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from railkeeper.health.likelihood import Fit, fit, score
+from railkeeper.health.parts import BOTH, Part
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from railkeeper.health.rows import Table
+
+    Longs = npt.NDArray[np.int64]
+    Floats = npt.NDArray[np.float64]
+
+MOST_PARTS = 5  # faults that one explanation may add at once
+ODDS_OF_ANOTHER = 10.0  # nats that a further part must earn before a set with it is preferred
+SAME_DIRECTION = 2.0  # nats within which two directions of a part fit equally
+HOST_CAUTION = 3.0  # nats more for parts of one host: its own trouble looks the same
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A part that explains losses: with the other suspects in place, `fit` is its own share.
+
+    `margin` is how far (nats) any other part stays behind in its place; `rivals` are those within `CLOSE`.
+    """
+
+    part: Part
+    hyp: int
+    direction: int
+    directions: tuple[int, ...]
+    fit: Fit
+    margin: float
+    rivals: tuple[Part, ...]
+
+
+CLOSE = 4.0
+
+
+@dataclass(frozen=True)
+class Window:
+    """Counts (rows,) and each row's chance to survive what is already believed, beyond the background."""
+
+    table: Table
+    n: Longs
+    x: Longs
+    survive: Floats
+    background: float
+
+    def base(self) -> Floats:
+        return self.survive * (1 - self.background)
+
+    def fit(self, hyp: int, base: Floats) -> Fit:
+        """Fit one hypothesis over `base`."""
+        row, times = self.table.rows_of(hyp)
+        return fit(self.n[row].astype(float), self.x[row].astype(float), base[row], times)
+
+    def score(self, base: Floats) -> Floats:
+        """Score all hypotheses over `base`."""
+        llr = score(self.table, self.n, self.x, base)
+        return np.where(self.table.of_one_host, llr - HOST_CAUTION, llr)
+
+    def through(self, base: Floats, hyp: int, rate: float) -> Floats:
+        """Return `base` with a hypothesis added."""
+        row, times = self.table.rows_of(hyp)
+        out = base.copy()
+        out[row] *= (1 - rate) ** times
+        return out
+
+
+def explain(window: Window, least: float, barred: frozenset[int] = frozenset()) -> dict[int, Fit]:
+    """Return hypotheses and fits: add the best part while it earns `least`, refit all, then try to do without one.
+
+    `barred` are numbers of parts that may not be used.
+    """
+    chosen = _grow(window, {}, least, barred)
+    for hyp in [h for h in chosen if len(window.table.parts[h // 3].links) > 1]:
+        if hyp in chosen:
+            chosen = _better_without(window, chosen, hyp, least, barred)
+    return chosen
+
+
+def _grow(window: Window, chosen: dict[int, Fit], least: float, barred: frozenset[int]) -> dict[int, Fit]:
+    while len(chosen) < MOST_PARTS:
+        scores = window.score(_with_all(window, chosen))
+        for part in barred | {h // 3 for h in chosen}:
+            scores[3 * part : 3 * part + 3] = 0.0
+        if not len(scores) or scores.max() < least:
+            break
+        chosen = _refit(window, [*chosen, _pick(window.table, scores)])
+    return chosen
+
+
+def _pick(table: Table, scores: Floats) -> int:
+    """Return the best hypothesis; of equal ones the smallest part."""
+    ties = np.flatnonzero(scores >= scores.max() - 1e-6)
+    return int(min(ties, key=lambda h: (len(table.parts[h // 3].links), -(h % 3))))
+
+
+def _with_all(window: Window, chosen: dict[int, Fit], but: int = -1) -> Floats:
+    base = window.base()
+    for hyp, f in chosen.items():
+        if hyp != but:
+            base = window.through(base, hyp, f.rate)
+    return base
+
+
+def _refit(window: Window, hyps: list[int]) -> dict[int, Fit]:
+    fits = {h: Fit(0.0, 0.0, 0.0, 0.0) for h in hyps}
+    for _ in range(3 if len(hyps) > 1 else 1):
+        for h in hyps:
+            fits[h] = window.fit(h, _with_all(window, fits, but=h))
+    return fits
+
+
+def _better_without(
+    window: Window, chosen: dict[int, Fit], hyp: int, least: float, barred: frozenset[int]
+) -> dict[int, Fit]:
+    """Try smaller parts in place of a large one."""
+    rest = _refit(window, [h for h in chosen if h != hyp])
+    other = _grow(window, rest, ODDS_OF_ANOTHER, barred | {hyp // 3})
+    if any(f.llr < least for h, f in other.items() if h not in chosen):
+        return chosen
+    return other if _worth(window, other) > _worth(window, chosen) else chosen
+
+
+def _worth(window: Window, chosen: dict[int, Fit]) -> float:
+    total, base = 0.0, window.base()
+    for hyp, f in chosen.items():
+        row, times = window.table.rows_of(hyp)
+        total += _llr_at(window, row, times, base, f.rate)
+        base = window.through(base, hyp, f.rate)
+    return total - ODDS_OF_ANOTHER * len(chosen)
+
+
+def _llr_at(window: Window, row: Longs, times: Floats, base: Floats, rate: float) -> float:
+    n, x = window.n[row], window.x[row]
+    before, after = base[row], base[row] * (1 - rate) ** times
+    lost = x * (np.log1p(-np.minimum(after, 1 - 1e-12)) - np.log1p(-np.minimum(before, 1 - 1e-12)))
+    return float(lost.sum() + ((n - x) * times).sum() * np.log1p(-min(rate, 1 - 1e-9)))
+
+
+def suspects(window: Window, chosen: dict[int, Fit]) -> list[Suspect]:
+    """Weigh each chosen part against others in its place, and its directions against each other."""
+    return [_weigh(window, chosen, hyp) for hyp in chosen]
+
+
+def _weigh(window: Window, chosen: dict[int, Fit], hyp: int) -> Suspect:
+    base = _with_all(window, chosen, but=hyp)
+    scores = window.score(base)
+    part = hyp // 3
+    own = scores[3 * part : 3 * part + 3].copy()
+    scores[3 * part : 3 * part + 3] = -np.inf
+    for other in chosen:
+        if other != hyp:
+            scores[3 * (other // 3) : 3 * (other // 3) + 3] = -np.inf
+    top = float(own.max())
+    direction, directions = pick_direction(own)
+    near = np.unique(np.flatnonzero(scores > top - CLOSE) // 3)
+    return Suspect(
+        part=window.table.parts[part], hyp=3 * part + direction, direction=direction, directions=directions,
+        fit=window.fit(3 * part + direction, base), margin=top - max(float(scores.max()), 0.0),
+        rivals=tuple(window.table.parts[p] for p in near),
+    )  # fmt: skip
+
+
+def pick_direction(scores: Floats) -> tuple[int, tuple[int, ...]]:
+    """Return the best of (up, down, both) scores and all that fit about as well; both where nothing tells."""
+    top = scores.max()
+    fits = tuple(int(d) for d in np.flatnonzero(scores > top - SAME_DIRECTION))
+    return (BOTH if scores[BOTH] > top - 0.2 else int(scores.argmax())), fits
