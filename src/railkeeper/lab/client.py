@@ -56,6 +56,10 @@ class LabClient:
         """The session's process number; 0 where somebody else started it."""
         return self._process.pid if self._process else 0
 
+    def alive(self) -> bool:
+        """Return whether the session that this client started still runs."""
+        return self._process is not None and self._process.poll() is None
+
     def info(self) -> dict[str, Any]:
         """Return spec, keeper endpoint and tick length of the session."""
         answer: dict[str, Any] = self.ask("info")

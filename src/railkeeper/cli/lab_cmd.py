@@ -1,0 +1,190 @@
+"""`railkeeper lab`: a real fabric in network namespaces on this machine; needs root."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from railkeeper.app import compose
+from railkeeper.app.compose import LAB_FOLDER, LabWish, Wish
+from railkeeper.app.drill import Drill, all_right, answer, group_faults
+from railkeeper.app.settings import read_settings
+from railkeeper.base.errors import InputError
+from railkeeper.cli.errors import NOT_OK, print_json
+from railkeeper.fabric.faults import read_faults
+from railkeeper.fabric.model import Fabric
+from railkeeper.fabric.spec import read_spec
+from railkeeper.lab import client, faultlist
+from railkeeper.lab.client import LabClient
+
+app = typer.Typer(help="A real fabric in network namespaces on this machine; needs root.", no_args_is_help=True)
+
+Prefix = Annotated[str, typer.Option(help="Prefix of the lab's namespaces.")]
+Spec = Annotated[Path, typer.Option("--fabric", help="Fabric spec.")]
+
+
+@app.command()
+def drill(
+    *,
+    fabric: Spec,
+    faults: Annotated[Path, typer.Option(help="Fault file (JSON Lines).")],
+    patience: Annotated[float, typer.Option(help="Seconds to wait for a fault to be located.", min=1)] = 60.0,
+    quiet: Annotated[float, typer.Option(help="Seconds without fault at the start.", min=0)] = 30.0,
+    config: Annotated[Path | None, typer.Option(help="Settings file (TOML).")] = None,
+    prefix: Prefix = "rkdrill",
+    traffic_pps: Annotated[float, typer.Option(help="Traffic packets a second of each NIC.")] = 350.0,
+    record: Annotated[Path | None, typer.Option(help="Write a recording of the drill to this new file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Break a lab as a fault file says; measure how each fault is found, avoided and forgotten."""
+    injected = read_faults(Fabric(read_spec(fabric)), faults)
+    if not injected:
+        raise InputError(str(faults), "holds no fault", "one JSON object a line")
+    settings = read_settings(config)
+    settings = settings.model_copy(
+        update={
+            "keeper": settings.keeper.model_copy(update={"state": str(LAB_FOLDER / prefix / f"drill-{time.time_ns()}")})
+        }
+    )
+    wish = Wish(settings, str(config or "settings"), record)
+    with compose.lab_keeper(wish, LabWish(fabric, prefix, traffic_pps=traffic_pps)) as found:
+        if not found.lab.pid:
+            raise InputError("--prefix", f"{prefix!r} belongs to a lab that runs already", "give another one")
+        run = Drill(
+            found.fabric, found.lab, group_faults(injected), quiet, patience, found.keeper.setup.tick_s, say=_say
+        )
+        found.keeper.run(run.watch)
+    _tell(run, as_json=as_json)
+    raise typer.Exit(0 if all_right(run) else NOT_OK)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _tell(run: Drill, *, as_json: bool) -> None:
+    result = answer(run)
+    if as_json:
+        print_json(result)
+        return
+    table = Table(title="Drill")
+    for column in ("id", "fault", "located as", "locate s", "mitigate s", "loss before", "after", "clear s"):
+        table.add_column(column)
+    for r in result["results"]:
+        located = "; ".join(f"{x['kind']} {x['target']} {x['direction']}" for x in r["located"]) or "-"
+        table.add_row(
+            r["id"], f"{r['kind']} {r['target']} {r['direction']}", located, _cell(r["seconds_to_locate"]),
+            _cell(r["seconds_to_mitigate"]), _share(r["loss_before"]), _share(r["loss_after"]),
+            _cell(r["seconds_to_clear"]),
+            style="" if r["right"] else "red",
+        )  # fmt: skip
+    console = Console()
+    console.print(table)
+    right = sum(r["right"] for r in result["results"])
+    console.print(f"{right} of {len(result['results'])} located, {len(result['false_alarms'])} false alarms")
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3%}"
+
+
+@app.command()
+def faults(
+    *,
+    fabric: Spec,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same list.")] = 1,
+    groups: Annotated[int, typer.Option(help="Groups of two or three faults at a time.", min=0)] = 6,
+) -> None:
+    """Print a fault list for drills: every kind, target and direction, in random order."""
+    sys.stdout.write(faultlist.to_text(faultlist.make_faults(Fabric(read_spec(fabric)), seed=seed, groups=groups)))
+
+
+@app.command()
+def up(
+    *,
+    fabric: Spec,
+    prefix: Prefix = "rk",
+    tick_s: Annotated[float, typer.Option(help="Length of a tick.")] = 0.5,
+    traffic_pps: Annotated[float, typer.Option(help="Packets a second of each NIC; 0 for none.")] = 350.0,
+) -> None:
+    """Build a lab with its agents and traffic, and keep it until Ctrl-C; a keeper finds it by its prefix."""
+    wish = LabWish(fabric, prefix, traffic=traffic_pps > 0, traffic_pps=traffic_pps or 1)
+    begin = time.monotonic()
+    with LabClient.start(compose.lab_options(wish, tick_s)) as lab:
+        _say(f"railkeeper: lab {prefix!r} is up after {time.monotonic() - begin:.1f} s; Ctrl-C takes it down")
+        try:
+            while lab.alive():
+                time.sleep(0.5)
+        except KeyboardInterrupt:
+            _say("railkeeper: taking the lab down")
+
+
+@app.command()
+def inject(
+    fault: Annotated[
+        str, typer.Argument(help='A line of a fault file, e.g. {"id":"f1","kind":"down","target":"p0/t1-0"}')
+    ],
+    *,
+    prefix: Prefix = "rk",
+) -> None:
+    """Break something in a running lab."""
+    with _running(prefix) as lab:
+        lab.ask("inject", fault=_fault(fault))
+
+
+def _fault(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as e:
+        raise InputError("FAULT", f"is not JSON ({e})", "one line of a fault file") from e
+    if not isinstance(value, dict):
+        raise InputError("FAULT", f"is a {type(value).__name__}", "a JSON object")
+    return value
+
+
+@app.command()
+def clear(
+    fault: Annotated[str | None, typer.Argument(help="Id of a fault; without it all are cleared.")] = None,
+    *,
+    prefix: Prefix = "rk",
+) -> None:
+    """Mend what a fault broke in a running lab."""
+    with _running(prefix) as lab:
+        if fault is None:
+            lab.ask("clear_all")
+        else:
+            lab.ask("clear", fault=fault)
+
+
+@app.command()
+def status(
+    *, prefix: Prefix = "rk", as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False
+) -> None:
+    """Tell what a running lab is made of, and what is broken in it."""
+    with _running(prefix) as lab:
+        info, active, processes = lab.info(), lab.ask("active"), lab.ask("processes")
+    if as_json:
+        print_json({"spec": info["spec"], "keeper": info["keeper"], "faults": active, "processes": len(processes)})
+        return
+    shape = info["spec"]["fabric"]
+    print(f"lab {prefix!r}: fabric {shape['name']}, {len(processes)} processes, keeper line {info['keeper']}")
+    for line in active:
+        print(f"  {json.dumps(line)}")
+
+
+def _running(prefix: str) -> LabClient:
+    found = client.find(LAB_FOLDER / prefix)
+    if found is None:
+        raise InputError("--prefix", f"no lab {prefix!r} runs", "start one with `railkeeper lab up`")
+    return found

@@ -1,0 +1,93 @@
+"""How a running keeper talks: JSON Lines for scripts, the live view for people, plain lines without a screen."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.live import Live
+
+from railkeeper.app.view import snapshot
+from railkeeper.console.live import render
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from railkeeper.app.pipeline import KeeperState, Outcome, Setup
+
+    Show = Callable[[KeeperState, Outcome, tuple[str, ...]], None]
+
+
+@contextmanager
+def shown(setup: Setup, *, as_json: bool, title: str = "") -> Iterator[Show]:
+    """Give a function that shows each tick."""
+    if as_json:
+        yield lambda _state, outcome, _notes: print_lines(outcome.events)
+        return
+    console = Console()
+    if not console.is_terminal:
+        yield _plain(setup)
+        return
+    with Live(console=console, refresh_per_second=4, screen=False, vertical_overflow="crop") as live:
+        yield lambda state, outcome, notes: live.update(
+            render(setup.fabric, snapshot(setup, state, outcome, notes), title=title)
+        )
+
+
+def print_lines(events: tuple[dict[str, Any], ...]) -> None:
+    """Print events as JSON Lines."""
+    for event in events:
+        sys.stdout.write(json.dumps(event, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def _plain(setup: Setup) -> Show:
+    told: set[str] = set()
+
+    def show(state: KeeperState, outcome: Outcome, notes: tuple[str, ...]) -> None:
+        for note in notes:
+            if note not in told:
+                told.add(note)
+                print(f"▶ {note}", flush=True)
+        for event in outcome.events:
+            text = sentence(event)
+            if text:
+                print(text, flush=True)
+        if state.ticks % round(10 / setup.tick_s) == 1:
+            print(_summary(outcome.events[0]), flush=True)
+
+    return show
+
+
+def _summary(tick: dict[str, Any]) -> str:
+    traffic = tick["traffic"] or {}
+    words = (
+        f"{tick['agents']} agents, {tick['paths']} paths, {tick['probes_lost']} of {tick['probes_sent']} probes lost"
+    )
+    if traffic.get("goodput_bps") is not None:
+        words += (
+            f", traffic {traffic['goodput_bps'] / 1e6:.1f} Mbit/s, {traffic['lost']} of {traffic['sent']} packets lost"
+        )
+    return f"{clock(tick['t'])} {words}"
+
+
+def sentence(event: dict[str, Any]) -> str:
+    """Return an incident or action event as one line for people; empty for other events."""
+    if event["type"] == "incident":
+        return f"{clock(event['t'])} {event['id']} [{event['severity']}] {event['status']}: {event['note']}"
+    if event["type"] == "action":
+        why = "; ".join(event["refusals"]) or event["note"] or event["reason"]
+        if event["verification"]:
+            why = f"{event['verification']['outcome']}: {event['verification']['reason']}"
+        who = f" ({event['confirmed']}/{event['asked']} senders)" if event["asked"] else ""
+        return f"{clock(event['t'])} {event['key']} {event['status']}{who}: {why}"
+    return ""
+
+
+def clock(t: float) -> str:
+    """Return the time of day in UTC."""
+    s = t % 86400
+    return f"{int(s // 3600):02d}:{int(s % 3600 // 60):02d}:{s % 60:04.1f}"

@@ -1,0 +1,96 @@
+"""`railkeeper run`: the keeper, over any world."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from railkeeper.app import compose
+from railkeeper.app.compose import LabWish, Wish
+from railkeeper.app.recording import Digest
+from railkeeper.app.settings import read_settings
+from railkeeper.base.errors import InputError
+from railkeeper.cli.output import shown
+
+NOT_OK = 1
+
+
+class WorldName(enum.StrEnum):
+    """The worlds of this release."""
+
+    LIVE = "live"
+    LAB = "lab"
+    TWIN = "twin"
+    RECORDING = "recording"
+
+
+def run(
+    *,
+    world: Annotated[WorldName, typer.Option(help="What moves the packets.")] = WorldName.LAB,
+    config: Annotated[Path | None, typer.Option(help="Settings file (TOML).")] = None,
+    fabric: Annotated[Path | None, typer.Option(help="Fabric spec; overrides the settings file.")] = None,
+    for_s: Annotated[float | None, typer.Option("--for", help="Stop after this many seconds.", min=0)] = None,
+    record: Annotated[Path | None, typer.Option(help="Write a recording of all inputs to this new file.")] = None,
+    recording: Annotated[Path | None, typer.Option(help="The recording to replay (world recording).")] = None,
+    dry_run: Annotated[bool | None, typer.Option("--dry-run/--act", help="Default: on in live, off in lab.")] = None,
+    prefix: Annotated[str, typer.Option(help="Prefix of the lab's namespaces.")] = "rk",
+    as_json: Annotated[bool, typer.Option("--json", help="JSON Lines of all events.")] = False,
+) -> None:
+    """Run the keeper: observe, locate, avoid, verify, record."""
+    settings = read_settings(config)
+    wish = Wish(settings, str(config or "settings"), record, dry_run)
+    spec = fabric or _spec_of(config, settings.keeper.fabric)
+    if world is WorldName.RECORDING:
+        raise typer.Exit(replay(_need(recording, "--recording"), as_json=as_json))
+    if world is WorldName.TWIN:
+        raise InputError("--world", "'twin' is not part of this release", "live, lab or recording")
+    if world is WorldName.LIVE:
+        _run_live(wish, _need(spec, "--fabric"), for_s, as_json=as_json)
+    else:
+        _run_lab(wish, spec, prefix, for_s, as_json=as_json)
+
+
+def _spec_of(config: Path | None, name: str) -> Path | None:
+    if not name:
+        return None
+    return (config.parent / name) if config else Path(name)
+
+
+def _need(value: Path | None, option: str) -> Path:
+    if value is None:
+        raise InputError(option, "is missing", "give the path of a file")
+    return value
+
+
+def _run_live(wish: Wish, spec: Path, for_s: float | None, *, as_json: bool) -> None:
+    with compose.live_keeper(wish, spec) as (keeper, _fabric, endpoint):
+        print(f"railkeeper: listening on {endpoint}", file=sys.stderr)
+        with shown(keeper.setup, as_json=as_json) as show:
+            keeper.run(lambda state, outcome: show(state, outcome, ()) or True, for_s=for_s)
+
+
+def _run_lab(wish: Wish, spec: Path | None, prefix: str, for_s: float | None, *, as_json: bool) -> None:
+    lab = LabWish(spec, prefix) if spec else None
+    with (
+        compose.lab_keeper(wish, lab, prefix=prefix) as found,
+        shown(found.keeper.setup, as_json=as_json) as show,
+    ):
+        found.keeper.run(lambda state, outcome: show(state, outcome, ()) or True, for_s=for_s)
+
+
+def replay(path: Path, *, as_json: bool) -> int:
+    """Replay a recording and compare every answer with the recorded one; returns the exit code."""
+    digest, ticks, wrong = Digest(), 0, 0
+    with compose.recording_keeper(path) as (keeper, world), shown(keeper.setup, as_json=as_json) as show:
+        while (given := world.next_tick()) is not None:
+            outcome = keeper.answer(given)
+            show(keeper.state, outcome, ())
+            ticks += 1
+            wrong += world.expected not in {None, digest.add(outcome.events)}
+    same = "all answers as recorded, bit for bit" if not wrong else f"{wrong} answers differ from the recorded ones"
+    print(f"railkeeper: {ticks} ticks replayed: {same}", file=sys.stderr)
+    return NOT_OK if wrong else 0
