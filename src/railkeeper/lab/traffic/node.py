@@ -146,10 +146,10 @@ class TrafficNode:
         mark = int(head["mark"])
         sender.heard(flow, mark, now_ns)
         if kind == Type.SACK:
+            sender.looked(flow, int(head["time_ns"]))
             sack = read_sack(payload)
             if sack.peer_epoch == self._epoch:
-                looked_ns, size = int(head["time_ns"]), self.config.size
-                sender.on_sack(flow, sack, mark=mark, looked_ns=looked_ns, now_ns=now_ns, size=size)
+                sender.on_sack(flow, sack, mark=mark, now_ns=now_ns, size=self.config.size)
         elif kind == Type.REPLY:
             sender.probe_answered(flow, int(head["ev"]), int(head["seq"]), now_ns)
         elif kind == Type.PROBE:

@@ -206,17 +206,20 @@ def heard(flow: TxFlow, mark: int, now_ns: int) -> None:
         flow.next_psn = max(flow.next_psn, flow.cum)
 
 
-def on_sack(flow: TxFlow, sack: Sack, *, mark: int, looked_ns: int, now_ns: int, size: int) -> None:
-    """Take in a SACK that answers this run of the flow.
+def looked(flow: TxFlow, looked_ns: int) -> None:
+    """Note when the peer last looked into its socket before it wrote a SACK, even one that knows nothing of this run.
 
-    `looked_ns`: when the peer looked into its socket before it wrote the SACK; all of the lab has one clock. `size`:
-    payload bytes of a packet.
+    It is the peer's clock: all of the lab has one.
     """
+    flow.looked_ns = max(flow.looked_ns, looked_ns)
+
+
+def on_sack(flow: TxFlow, sack: Sack, *, mark: int, now_ns: int, size: int) -> None:
+    """Take in a SACK that answers this run of the flow; `size`: payload bytes of a packet."""
     seqs = sack.top - (SACK_BITS - 1) + _BITS
     seen = seqs[sack.seen & (seqs >= max(0, flow.next_seq - SLOTS)) & (seqs < flow.next_seq)]
     _acknowledge(flow, seen & _MASK, size, now_ns)
     _complete(flow, mark, sack.top, size, now_ns)
-    flow.looked_ns = max(flow.looked_ns, looked_ns)
     if sack.echo_ns:
         rtt = max(0, now_ns - sack.echo_ns - sack.hold_ns)
         flow.rtt_ns += ((rtt - flow.rtt_ns) / 8) if flow.rtt_ns else rtt
