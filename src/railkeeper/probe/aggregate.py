@@ -8,6 +8,7 @@ loss and, a little later, the delay that explains it).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,13 +42,28 @@ class Table:
     def __len__(self) -> int:
         return len(self.keys)
 
+    @cached_property
+    def _sorted(self) -> tuple[Rows, Words]:
+        order = np.argsort(self.keys)
+        return order, self.keys[order]
+
+    def find(self, keys: Words) -> Rows:
+        """Return (m,) the rows that have these keys, -1 where none has."""
+        order, known = self._sorted
+        if not len(known):
+            return np.full(len(keys), -1, dtype=np.intp)
+        place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        return np.where(known[place] == keys, order[place], -1)
+
 
 def belongs(fabric: Fabric, node: int, own: Table, probes: Probes) -> npt.NDArray[np.bool_]:
     """Return (n,) which probes are this agent's business: of a path of its own, or one way to one of its NICs."""
-    paths = paths_of(probes.words)
-    ours = np.isin(probes.key, own.keys)
-    to_us = (paths.kind == PathKind.ONEWAY) & fits(fabric, paths) & (fabric.node_of(paths.dst) == node)
-    return np.asarray(ours | to_us)
+    ours = own.find(probes.key) >= 0
+    rest = np.flatnonzero(~ours)
+    if len(rest):
+        paths = paths_of(probes.words[rest])
+        ours[rest] = (paths.kind == PathKind.ONEWAY) & fits(fabric, paths) & (fabric.node_of(paths.dst) == node)
+    return ours
 
 
 def tick_stats(own: Table, sent: Counts, probes: Probes, late: Probes) -> PathStats:
@@ -80,16 +96,18 @@ def tick_stats(own: Table, sent: Counts, probes: Probes, late: Probes) -> PathSt
 def _with_strangers(own: Table, probes: Probes, late: Probes) -> tuple[Table, Rows, Rows]:
     """Return the table with rows for all paths seen, and the row of each probe."""
     keys = np.concatenate([probes.key, late.key])
-    new = np.flatnonzero(~np.isin(keys, own.keys))
-    new_keys, first = np.unique(keys[new], return_index=True)
+    rows = own.find(keys)
+    new = np.flatnonzero(rows < 0)
+    if not len(new):
+        return own, rows[: len(probes)], rows[len(probes) :]
+    new_keys, first, place = np.unique(keys[new], return_index=True, return_inverse=True)
+    rows[new] = len(own) + place
     words = np.concatenate([probes.words, late.words])[new[first]]
     table = Table(
         paths=join_paths([own.paths, paths_of(words)]),
         keys=np.concatenate([own.keys, new_keys]),
         here=np.concatenate([own.here, np.ones(len(new_keys), dtype=np.bool_)]),
     )
-    order = np.argsort(table.keys)
-    rows = order[np.searchsorted(table.keys, keys, sorter=order)] if len(keys) else np.zeros(0, dtype=np.intp)
     return table, rows[: len(probes)], rows[len(probes) :]
 
 
