@@ -7,12 +7,12 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
-from railkeeper.base.errors import OutsideError
+from railkeeper.base.errors import InputError, OutsideError
 from railkeeper.lab import names, netns, rtnl, state
 from railkeeper.lab.capability import check_capability, sid_kind
 from railkeeper.lab.configure import configure
 from railkeeper.lab.plan import LabPlan
-from railkeeper.lab.verify import verify
+from railkeeper.lab.verify import verify, verify_spaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,13 +20,22 @@ if TYPE_CHECKING:
 
     from railkeeper.fabric.model import Fabric
 
-_ALL = "/proc/sys/net/ipv6/conf/all/"
-_DEFAULT = "/proc/sys/net/ipv6/conf/default/"
-# No duplicate detection, no automatic link-local addresses, no router solicitations: nothing moves but what we send.
-_EVERYWHERE = {f"{_DEFAULT}accept_dad": "0", f"{_DEFAULT}addr_gen_mode": "1", f"{_DEFAULT}accept_ra": "0"}
-_ON_SWITCHES = {f"{_ALL}forwarding": "1", "/proc/sys/net/ipv6/icmp/ratelimit": "0"}
+# No duplicate detection, no automatic link-local addresses, no router solicitations: what moves is what we send,
+# but for a few multicast reports after a link comes up.
+_EVERYWHERE = {
+    "net/ipv6/conf/all/disable_ipv6": "0",
+    "net/ipv6/conf/default/disable_ipv6": "0",
+    "net/ipv6/conf/default/accept_dad": "0",
+    "net/ipv6/conf/default/addr_gen_mode": "1",
+    "net/ipv6/conf/default/accept_ra": "0",
+}
+_ON_SWITCHES = {"net/ipv6/conf/all/forwarding": "1", "net/ipv6/icmp/ratelimit": "0"}
+MAX_SPACES = 4096
+MAX_LINKS = 32_768
 _WORKERS = 2
 _SHARE = 16
+_PATIENCE_S = 5.0
+_LINKS_AT_ONCE = 256  # each takes a file descriptor
 
 
 class Lab:
@@ -58,9 +67,12 @@ class Lab:
         """Have something done before the namespaces go; the last registered is done first."""
         self._at_close.append(action)
 
-    def verify(self) -> list[str]:
-        """Return how the lab differs from its plan; empty when it does not."""
-        return verify(self.plan)
+    def verify(self, *, patience_s: float = 1.0) -> list[str]:
+        """Return how the lab differs from its plan; empty when it does not, or no longer does within `patience_s`.
+
+        A link that has just come up needs a moment of patience.
+        """
+        return verify(self.plan, patience_s=patience_s)
 
     def close(self) -> None:
         """Take the lab down: helpers first, then all namespaces, then the note of it. Again is no error."""
@@ -77,9 +89,10 @@ class Lab:
 def build(fabric: Fabric, prefix: str = "rk", *, state_dir: Path = state.STATE_DIR) -> Lab:
     """Build the lab of a fabric and check all of it against the plan.
 
-    Raises CapabilityError where the machine can't, InputError for a bad prefix, OutsideError where something else
-    failed; then nothing is left behind.
+    Raises CapabilityError where the machine can't, InputError for a bad prefix or a fabric that is too large,
+    OutsideError where something else failed; then nothing is left behind.
     """
+    _check_size(fabric)
     check_capability()
     plan = LabPlan(fabric, names.check_prefix(prefix))
     state.claim(prefix, plan.space_names, state_dir)
@@ -97,6 +110,16 @@ def clean_stale(state_dir: Path = state.STATE_DIR) -> list[str]:
     return state.clean_stale(state_dir)
 
 
+def _check_size(fabric: Fabric) -> None:
+    spaces = fabric.n_nodes + fabric.n_t0 + fabric.n_t1
+    if spaces > MAX_SPACES or fabric.n_links > MAX_LINKS:
+        raise InputError(
+            f"fabric {fabric.name}",
+            f"needs {spaces} namespaces and {fabric.n_links} links",
+            f"a lab holds at most {MAX_SPACES} and {MAX_LINKS}",
+        )
+
+
 def _build(plan: LabPlan) -> None:
     f = plan.fabric
     netns.prepare_dir()
@@ -105,7 +128,9 @@ def _build(plan: LabPlan) -> None:
         _all(pool, _create, plan, everyone)
         _all(pool, _connect, plan, _shares(range(f.n_nodes, plan.n_spaces)))
         _all(pool, _configure, plan, everyone)
-        problems = _all(pool, verify, plan, everyone)
+        problems = _all(pool, verify_spaces, plan, everyone)
+    if problems:
+        problems = verify(plan, patience_s=_PATIENCE_S)
     if problems:
         raise OutsideError(f"the lab is not as planned in {len(problems)} places, e.g. {problems[0]}")
 
@@ -125,20 +150,12 @@ def _create(plan: LabPlan, spaces: range) -> list[str]:
 
     def setup(name: str) -> None:
         for path, value in (_EVERYWHERE | _ON_SWITCHES if name in switches else _EVERYWHERE).items():
-            _write(path, value)
+            netns.write_sysctl(path, value)
         with rtnl.RouteSocket() as s:
             s.apply([rtnl.set_link(1, up=True)], f"{name}: lo")
 
     netns.create([plan.space_names[i] for i in spaces], setup)
     return []
-
-
-def _write(path: str, value: str) -> None:
-    fd = os.open(path, os.O_WRONLY)
-    try:
-        os.write(fd, value.encode())
-    finally:
-        os.close(fd)
 
 
 def _connect(plan: LabPlan, spaces: range) -> list[str]:
@@ -148,7 +165,9 @@ def _connect(plan: LabPlan, spaces: range) -> list[str]:
             space = plan.space(i)
             netns.enter(space.name)
             with rtnl.RouteSocket() as s:
-                _connect_down(plan, s, [end for end in space.ends if end % 2], space.name)
+                below = [end for end in space.ends if end % 2]
+                for at in range(0, len(below), _LINKS_AT_ONCE):
+                    _connect_down(plan, s, below[at : at + _LINKS_AT_ONCE], space.name)
     return []
 
 

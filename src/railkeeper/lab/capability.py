@@ -32,7 +32,7 @@ def _check_rights() -> None:
     status = Path("/proc/self/status")
     if not status.exists():
         raise CapabilityError("the lab needs Linux network namespaces; replay a recording instead")
-    line = next(x for x in status.read_text(encoding="ascii", errors="replace").splitlines() if x.startswith("CapEff"))
+    line = next(x for x in status.read_bytes().splitlines() if x.startswith(b"CapEff"))
     have = int(line.split()[1], 16)
     missing = [name for name, bit in _NEEDED.items() if not have >> bit & 1]
     if missing:
@@ -74,6 +74,7 @@ def _try_all() -> list[str]:
 def _try(kind: str) -> None:
     sid = address.encode(0, [address.T0_BASE])
     route = rtnl.new_route(sid, 48, index=names.SID_INDEX, encap=rtnl.END_NEXT_CSID)
+    netns.write_sysctl("net/ipv6/conf/all/forwarding", "1")
     with rtnl.RouteSocket() as s:
         s.apply([rtnl.new_link(kind, names.SID_LINK, names.SID_INDEX)], f"a {kind} link")
         s.apply([route], "SRv6 End with NEXT-C-SID")

@@ -21,7 +21,8 @@ LAB_LINK_BPS = 20e6
 
 SID_LINK = "sr0"
 SID_INDEX = 90
-FIRST_PORT_INDEX = 100
+# The kernel hurries a change of carrier along only where the two ends of a veth pair have different numbers.
+_FIRST_UPPER, _FIRST_LOWER = 100, 20_100
 _PREFIX = re.compile(r"[A-Za-z0-9_]{1,16}")
 
 
@@ -67,10 +68,10 @@ def index_of_end(fabric: Fabric, end: int) -> int:
     link, upper = divmod(int(end), 2)
     if link < fabric.n_ports:
         if not upper:
-            return FIRST_PORT_INDEX + link % (fabric.nics_per_node * fabric.planes)
-        return FIRST_PORT_INDEX + int(fabric.nic_downlink[link // fabric.planes])
+            return _FIRST_LOWER + link % (fabric.nics_per_node * fabric.planes)
+        return _FIRST_UPPER + int(fabric.nic_downlink[link // fabric.planes])
     t0, j = divmod(link - fabric.n_ports, fabric.t1_per_plane)
-    return FIRST_PORT_INDEX + (t0 % fabric.t0_per_plane if upper else fabric.nics_per_t0 + j)
+    return _FIRST_UPPER + t0 % fabric.t0_per_plane if upper else _FIRST_LOWER + j
 
 
 def space_of_end(fabric: Fabric, end: int) -> int:

@@ -107,6 +107,18 @@ def remove(names: Iterable[str]) -> None:
             path.unlink()
 
 
+def write_sysctl(name: str, value: str) -> None:
+    """Set a kernel parameter, e.g. `net/ipv6/icmp/ratelimit`, of the namespace in which the calling thread is."""
+    try:
+        fd = os.open(f"/proc/sys/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, value.encode())
+        finally:
+            os.close(fd)
+    except OSError as e:
+        raise OutsideError(f"kernel parameter {name} can't be set: {e.strerror}") from e
+
+
 def _name_own(name: str) -> None:
     path = path_of(name)
     try:

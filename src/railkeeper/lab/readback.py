@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
 _END, _NEXT_CSID = 1, 1 << 4
 _SEG6_LOCAL = 7
+_OPER_UP = 6
+LOCAL_TABLE = 255
+_KINDS = frozenset({rtnl.UNICAST, rtnl.LOCAL})
 
 
 class RouteSeen(NamedTuple):
-    """A unicast route as the kernel has it."""
+    """A route to somewhere as the kernel has it; routes of the table LOCAL_TABLE lead to the namespace itself."""
 
     prefix: bytes
     bits: int
@@ -26,21 +29,22 @@ class RouteSeen(NamedTuple):
 
 
 class LinkSeen(NamedTuple):
-    """A link as the kernel has it; `downs` counts losses of carrier since it exists."""
+    """A link as the kernel has it; `downs` counts losses of carrier since it exists.
+
+    A link that is not `running` yet drops packets although it has a carrier: the kernel opens its queue a moment later.
+    """
 
     name: str
     up: bool
-    carrier: bool
+    running: bool
     downs: int
     mac: bytes
 
 
 def read_routes(socket: RouteSocket) -> list[RouteSeen]:
-    """Return all unicast IPv6 routes except those of the table `local`."""
-    local = 255
+    """Return all unicast and local IPv6 routes."""
     socket.ask(rtnl.dump(rtnl.GETROUTE))
-    routes = [_route(body) for kind, body in socket.answers() if kind == rtnl.NEWROUTE and body[7] == rtnl.UNICAST]
-    return [r for r in routes if r.table != local]
+    return [_route(body) for kind, body in socket.answers() if kind == rtnl.NEWROUTE and body[7] in _KINDS]
 
 
 def _route(body: memoryview) -> RouteSeen:
@@ -74,7 +78,7 @@ def _link(body: memoryview) -> tuple[int, LinkSeen]:
     return index, LinkSeen(
         name=bytes(a[3]).rstrip(b"\0").decode(),
         up=bool(flags & rtnl.IFF_UP),
-        carrier=bytes(a.get(33, b"\0")) == b"\1",
+        running=bytes(a.get(33, b"\0")) == b"\1" and bytes(a.get(16, b"\0")) == bytes([_OPER_UP]),
         downs=_u32(a.get(48)),
         mac=bytes(a.get(1, b"")),
     )

@@ -6,6 +6,7 @@ NICs' ends are left unread: their agents report those.
 
 from __future__ import annotations
 
+import resource
 import struct
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from railkeeper.lab.plan import LabPlan
 
 _LO = 1
-_CARRIER, _CARRIER_DOWN_COUNT = 33, 48
+_OPERSTATE, _CARRIER, _CARRIER_DOWN_COUNT = 16, 33, 48
+_OPER_UP = 6
 _HEAD = struct.Struct("=iI")
 _ATTR = struct.Struct("=HH")
 _U32 = struct.Struct("=I")
@@ -37,6 +39,7 @@ class SwitchReader:
             {names.index_of_end(f, end): end for end in self._plan.space(space).ends} for space in self._spaces
         ]
         self._sockets: list[rtnl.RouteSocket] = []
+        _allow_files(len(self._spaces))
         with netns.own_restored():
             for space in self._spaces:
                 netns.enter(self._plan.space_names[space])
@@ -79,17 +82,26 @@ class SwitchReader:
                 (states.upper_downs if upper else states.lower_downs)[link] = downs
 
 
+def _allow_files(more: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = more + 1024
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+
+
 def _link(body: memoryview) -> tuple[int, bool, bool, int]:
     """Return (number, set up, carrier, losses of carrier); stops at the last attribute that is wanted."""
     index, flags = _HEAD.unpack_from(body, 4)
-    carrier, downs = False, 0
+    running, carrier, downs = False, False, 0
     at, end = 16, len(body)
     while at + 4 <= end:
         size, kind = _ATTR.unpack_from(body, at)
-        if kind == _CARRIER:
+        if kind == _OPERSTATE:
+            running = body[at + 4] == _OPER_UP
+        elif kind == _CARRIER:
             carrier = body[at + 4] == 1
         elif kind == _CARRIER_DOWN_COUNT:
             downs = _U32.unpack_from(body, at + 4)[0]
             break
         at += max(4, (size + 3) & ~3)
-    return index, bool(flags & rtnl.IFF_UP), carrier, downs
+    return index, bool(flags & rtnl.IFF_UP), running and carrier, downs

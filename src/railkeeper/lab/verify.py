@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from railkeeper.fabric import address
@@ -14,12 +15,24 @@ if TYPE_CHECKING:
     from railkeeper.fabric.model import Fabric
     from railkeeper.lab.plan import LabPlan, Route, Space
 
+_PAUSE_S = 0.005
 
-def verify(plan: LabPlan, spaces: Iterable[int] | None = None) -> list[str]:
-    """Return how the namespaces (all, or those numbered) differ from the plan; empty when they don't."""
+
+def verify(plan: LabPlan, *, patience_s: float = 0.0) -> list[str]:
+    """Return how the namespaces differ from the plan; empty when they don't, or no longer do within `patience_s`."""
+    deadline = time.monotonic() + patience_s
+    problems = verify_spaces(plan, range(plan.n_spaces))
+    while problems and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)
+        problems = verify_spaces(plan, range(plan.n_spaces))
+    return problems
+
+
+def verify_spaces(plan: LabPlan, spaces: Iterable[int]) -> list[str]:
+    """Return how these namespaces differ from the plan now."""
     out: list[str] = []
     with netns.own_restored():
-        for i in range(plan.n_spaces) if spaces is None else spaces:
+        for i in spaces:
             space = plan.space(i)
             netns.enter(space.name)
             with rtnl.RouteSocket() as s:
@@ -37,11 +50,17 @@ def verify_here(fabric: Fabric, space: Space, socket: rtnl.RouteSocket) -> list[
         want = names.index_of_end(fabric, end), names.gateway_of_end(end ^ 1), names.mac_of_end(end ^ 1)
         if want not in neighbours:
             out.append(f"{names.interface_of_end(fabric, end)} has lost its static neighbour")
-    addresses = readback.read_addresses(socket) if space.addresses else set()
-    for end, own in space.addresses:
-        if (names.index_of_end(fabric, end), own) not in addresses:
-            out.append(f"{names.interface_of_end(fabric, end)} has lost its address {address.text(own)}")
-    return out
+    return out + _addresses(fabric, space, socket, {r.prefix for r in have if r.table == readback.LOCAL_TABLE})
+
+
+def _addresses(fabric: Fabric, space: Space, socket: rtnl.RouteSocket, heard: set[bytes]) -> list[str]:
+    """Check that addresses are there and listened to: the kernel gets to the second a moment after the first."""
+    have = readback.read_addresses(socket) if space.addresses else set()
+    return [
+        f"{names.interface_of_end(fabric, end)} does not have its address {address.text(own)}"
+        for end, own in space.addresses
+        if (names.index_of_end(fabric, end), own) not in have or own not in heard
+    ]
 
 
 def _links(fabric: Fabric, space: Space, socket: rtnl.RouteSocket) -> list[str]:
@@ -51,7 +70,7 @@ def _links(fabric: Fabric, space: Space, socket: rtnl.RouteSocket) -> list[str]:
         name, seen = names.interface_of_end(fabric, end), links.get(names.index_of_end(fabric, end))
         if seen is None or seen.name != name or seen.mac != names.mac_of_end(end):
             out.append(f"interface {name} is not there")
-        elif not (seen.up and seen.carrier):
+        elif not (seen.up and seen.running):
             out.append(f"interface {name} is down")
     if space.switch and not (names.SID_INDEX in links and links[names.SID_INDEX].up):
         out.append(f"{names.SID_LINK}, which holds the uSIDs, is down")
