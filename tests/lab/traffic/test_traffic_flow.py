@@ -1,9 +1,9 @@
 """Sender and receiver over a channel whose losses we know."""
 
 import numpy as np
-from channel import FABRIC, SIZE, Channel, always, at_once, never
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from traffic_channel import FABRIC, SIZE, Channel, always, at_once, never
 
 from railkeeper.fabric.paths import PathKind, links_crossed, make_paths
 from railkeeper.lab.traffic import receiver, sender

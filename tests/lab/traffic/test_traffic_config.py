@@ -1,7 +1,7 @@
 """Settings that can't work are refused with what would be right."""
 
 import pytest
-from channel import FABRIC
+from traffic_channel import FABRIC
 
 from railkeeper.base.errors import InputError
 from railkeeper.lab.traffic.config import TrafficConfig
