@@ -73,7 +73,7 @@ def udp_socket(lab, node, *, device=None, zero_checksum=True):
     return s
 
 
-def send_over(lab, path, count=200, *, pps=20_000, wait_s=0.15, device=None, zero_checksum=True):
+def send_over(lab, path, count=200, *, pps=20_000, wait_s=0.3, device=None, zero_checksum=True):
     """Send stamped packets along one path and count what arrives at its end."""
     src, dst = (int(lab.fabric.node_of(n[0])) for n in (path.src, path.dst))
     out = udp_socket(lab, src, device=device, zero_checksum=zero_checksum)
@@ -95,9 +95,12 @@ def _exchange(out, home, to, count, pps, wait_s):
         if i % _BATCH == 0:
             arrived += _drain(home)
             time.sleep(max(0.0, start + i / pps - time.monotonic()))
-    deadline = time.monotonic() + wait_s
-    while len(arrived) < sent and time.monotonic() < deadline:
-        arrived += _drain(home)
+    quiet_since = time.monotonic()
+    while len(arrived) < sent and time.monotonic() < quiet_since + wait_s:
+        more = _drain(home)
+        if more:
+            arrived += more
+            quiet_since = time.monotonic()
         time.sleep(0.001)
     good = [ms for ok, ms in arrived if ok]
     return Seen(sent, len(good), len(arrived) - len(good), min(good, default=0.0), max(good, default=0.0))

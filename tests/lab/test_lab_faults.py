@@ -157,7 +157,7 @@ def test_a_black_hole_swallows_all_with_its_ports_up(lab, injector, switch):
     [("reboot", "p0/t1-0"), ("reboot", "p0/t0-0"), ("optic", "p0/t0-0/optic1"), ("optic", "n0/nic0/optic0")],
 )
 def test_reboots_and_optic_flaps_end_by_themselves(lab, injector, kind, target):
-    inject(lab, injector, kind=kind, target=target, seconds=0.3)
+    inject(lab, injector, kind=kind, target=target, seconds=1.5)
 
     assert send_over(lab, t1_bounce(0, 0, 0), 20).good == 0
     assert not injector.over("f")
@@ -204,6 +204,28 @@ def test_a_port_that_two_faults_hold_down_comes_up_with_the_last(lab, injector):
     injector.clear("b")
 
     assert lab.verify() == []
+
+
+def test_slow_and_delayed_links_stay_so_after_a_flap(lab, injector):
+    inject(lab, injector, id="slow", kind="slow", target=LINK, direction="up", gbps=25)
+    inject(lab, injector, id="delay", kind="delay", target=LINK, direction="up", ms=5)
+    inject(lab, injector, id="down", kind="down", target="p0/t0-0")
+    injector.clear("down")
+    assert lab.verify() == []
+    seen = send_over(lab, oneway(0, 3, 0, 0), 60, pps=20_000)
+
+    assert seen.good > 0
+    assert seen.least_ms >= 5
+    assert seen.most_ms > 10
+
+
+def test_clearing_one_delay_does_not_hold_up_another(lab, injector):
+    for i in range(3):
+        inject(lab, injector, id="a", kind="delay", target="p1/t1-0", ms=2)
+        inject(lab, injector, id=f"b{i}", kind="delay", target=LINK, ms=1)
+        injector.clear("a")
+
+    assert 6 <= send_over(lab, t1_bounce(0, 0, 0), 50).least_ms < 9
 
 
 def test_an_id_is_used_once_at_a_time_and_unknown_ones_clear_to_nothing(lab, injector):

@@ -9,18 +9,21 @@ are bound to the interface see what they always see.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from railkeeper.base.errors import OutsideError
-from railkeeper.lab import names, netns
-from railkeeper.lab.command import run_in
+from railkeeper.lab import names, netns, rtnl
+from railkeeper.lab.command import run_all, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 _TUNSETIFF = 0x400454CA
 _IFF_TAP, _IFF_NO_PI = 0x2, 0x1000
 _TIMEOUT_S = 10.0
+_QUEUE_FRAMES = 20_000
 
 
 class Delays:
@@ -39,30 +43,31 @@ class Delays:
         self._plan = plan
         self._wanted: dict[int, dict[str, int]] = defaultdict(dict)
         self._relay: _RelayProcess | None = None
+        self._taps = itertools.count(1)
 
     def add(self, ends: Iterable[int], who: str, delay_ns: int) -> None:
         """Delay what arrives at these ends, on behalf of `who`."""
-        if self._relay is None:
-            self._relay = _RelayProcess()
+        relay = self._relay = self._relay or _RelayProcess()
+        fresh = []
         for end in ends:
-            wanted = self._wanted[end]
-            fresh = not wanted
-            wanted[who] = delay_ns
-            if fresh:
-                self._detour(self._relay, end, delay_ns)
-            else:
-                self._relay.command({"op": "set", "end": end, "delay_ns": sum(wanted.values())})
+            if not self._wanted[end]:
+                fresh.append(end)
+            self._wanted[end][who] = delay_ns
+            if end not in fresh:
+                relay.command({"op": "set", "end": end, "delay_ns": sum(self._wanted[end].values())})
+        run_all([partial(self._detour, relay, space, group) for space, group in self._by_space(fresh).items()])
 
     def remove(self, ends: Iterable[int], who: str) -> None:
         """Take back what `who` wanted."""
+        last = []
         for end in ends:
-            wanted = self._wanted[end]
-            if wanted.pop(who, None) is None or self._relay is None:
+            if self._wanted[end].pop(who, None) is None or self._relay is None:
                 continue
-            if wanted:
-                self._relay.command({"op": "set", "end": end, "delay_ns": sum(wanted.values())})
+            if self._wanted[end]:
+                self._relay.command({"op": "set", "end": end, "delay_ns": sum(self._wanted[end].values())})
             else:
-                self._straight(self._relay, end)
+                last.append(end)
+        run_all([partial(self._straight, space, group) for space, group in self._by_space(last).items()])
 
     def close(self) -> None:
         """End the relay process."""
@@ -70,28 +75,41 @@ class Delays:
             self._relay.close()
             self._relay = None
 
-    def _detour(self, relay: _RelayProcess, end: int, delay_ns: int) -> None:
-        space, device, tap = self._where(end)
+    def _detour(self, relay: _RelayProcess, space: str, ends: list[int]) -> None:
+        script = ""
+        for end in ends:
+            tap = self._add_tap(relay, space, end)
+            neighbour = names.mac_of_end(end ^ 1).hex(":")
+            script += _DETOUR.format(device=self._device(end), tap=tap, neighbour=neighbour)
+        run_in(space, ["tc", "-batch", "-"], script)
+
+    def _add_tap(self, relay: _RelayProcess, space: str, end: int) -> str:
+        # A name of its own each time: the kernel needs a while to let go of a TAP.
+        tap = f"tap{next(self._taps)}"
         with netns.entered(space):
             fd = _open_tap(tap)
-        try:
-            relay.command({"op": "set", "end": end, "delay_ns": delay_ns}, fd)
-        finally:
-            os.close(fd)
-        run_in(
-            space, ["ip", "link", "set", tap, "address", names.mac_of_end(end).hex(":"), "txqueuelen", "20000", "up"]
-        )
-        neighbour = names.mac_of_end(end ^ 1).hex(":")
-        run_in(space, ["tc", "-batch", "-"], _DETOUR.format(device=device, tap=tap, neighbour=neighbour))
+            try:
+                relay.command({"op": "set", "end": end, "delay_ns": sum(self._wanted[end].values())}, fd)
+            finally:
+                os.close(fd)
+            with rtnl.RouteSocket() as s:
+                s.apply([rtnl.set_tap(socket.if_nametoindex(tap), names.mac_of_end(end), _QUEUE_FRAMES)], space)
+        return tap
 
-    def _straight(self, relay: _RelayProcess, end: int) -> None:
-        space, device, _tap = self._where(end)
-        run_in(space, ["tc", "qdisc", "del", "dev", device, "clsact"])
-        relay.command({"op": "remove", "end": end})
+    def _straight(self, space: str, ends: list[int]) -> None:
+        run_in(space, ["tc", "-batch", "-"], "".join(f"qdisc del dev {self._device(end)} clsact\n" for end in ends))
+        for end in ends:
+            if self._relay is not None:
+                self._relay.command({"op": "remove", "end": end})
 
-    def _where(self, end: int) -> tuple[str, str, str]:
-        device = names.interface_of_end(self._plan.fabric, end)
-        return self._plan.name_of_end(end), device, f"tap-{device}"
+    def _device(self, end: int) -> str:
+        return names.interface_of_end(self._plan.fabric, end)
+
+    def _by_space(self, ends: Iterable[int]) -> dict[str, list[int]]:
+        out: dict[str, list[int]] = defaultdict(list)
+        for end in ends:
+            out[self._plan.name_of_end(end)].append(end)
+        return out
 
 
 _DETOUR = """\
@@ -128,12 +146,14 @@ class _RelayProcess:
             )  # fmt: skip
         ours.settimeout(_TIMEOUT_S)
         self._control = ours
+        self._lock = threading.Lock()
 
     def command(self, command: dict[str, int | str], fd: int | None = None) -> None:
         """Send a command and wait until it is in force."""
         try:
-            socket.send_fds(self._control, [json.dumps(command).encode()], [] if fd is None else [fd])
-            answer = self._control.recv(1)
+            with self._lock:
+                socket.send_fds(self._control, [json.dumps(command).encode()], [] if fd is None else [fd])
+                answer = self._control.recv(1)
         except OSError as e:
             raise OutsideError(f"the delay relay does not answer: {e}") from e
         if answer != b"k":

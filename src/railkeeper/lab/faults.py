@@ -63,8 +63,9 @@ class Injector:
 
     def clear_all(self) -> None:
         """Mend everything."""
-        for fault in self.active():
-            self.clear(fault.id)
+        with ExitStack() as stack:  # one that fails does not keep the others
+            for fault in self.active():
+                stack.callback(self.clear, fault.id)
 
     def active(self) -> tuple[InjectedFault, ...]:
         """Return the faults injected and not cleared, in that order."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from railkeeper.lab import names
-from railkeeper.lab.command import run_in
+from railkeeper.lab.command import run_all, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,14 +55,12 @@ class Filter:
 
     def start(self) -> None:
         """Put the rule in place."""
-        for space, devices in self._devices.items():
-            run_in(space, ["nft", "-f", "-"], self._script(devices))
+        run_all([partial(_nft, space, self._script(devices)) for space, devices in self._devices.items()])
 
     def stop(self) -> None:
         """Take the rule away; counts are lost."""
         gone = f"add table netdev {self._table}\ndelete table netdev {self._table}\n"
-        for space in self._devices:
-            run_in(space, ["nft", "-f", "-"], gone)
+        run_all([partial(_nft, space, gone) for space in self._devices])
 
     def packets(self) -> int:
         """Return how many packets the rule has hit."""
@@ -76,6 +75,10 @@ class Filter:
         )
         table = f"table netdev {self._table}"
         return f"add {table}\ndelete {table}\n{table} {{\n{chains}}}\n"
+
+
+def _nft(space: str, script: str) -> None:
+    run_in(space, ["nft", "-f", "-"], script)
 
 
 def _count(listing: str) -> int:

@@ -17,6 +17,7 @@ import os
 import select
 import socket
 import sys
+import threading
 import time
 from dataclasses import dataclass
 
@@ -114,7 +115,8 @@ class Relay:
         heapq.heapify(self._waiting)
         tap = self._taps.pop(end)
         del self._ends[tap.fd]
-        os.close(tap.fd)
+        # The kernel takes tens of milliseconds to take a TAP away; other frames must not wait for that.
+        threading.Thread(target=os.close, args=(tap.fd,)).start()
 
 
 def main() -> None:

@@ -60,7 +60,7 @@ def message(kind: int, flags: int, body: bytes) -> bytes:
 
 
 # -- links ------------------------------------------------------------------------------------------
-_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_LINKINFO = 1, 3, 18
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_TXQLEN, _IFLA_LINKINFO = 1, 3, 13, 18
 _IFLA_TXQS, _IFLA_RXQS, _IFLA_NS_FD, _IFLA_EXT_MASK = 31, 32, 28, 29
 _SKIP_STATS = 1 << 3
 _ONE_QUEUE = attr_u32(_IFLA_TXQS, 1) + attr_u32(_IFLA_RXQS, 1)
@@ -97,6 +97,12 @@ def _end(end: VethEnd, flags: int) -> bytes:
 def set_link(index: int, *, up: bool) -> bytes:
     """Set a link up or down."""
     return message(SETLINK, 0, _IFINFO.pack(0, 0, index, IFF_UP if up else 0, IFF_UP))
+
+
+def set_tap(index: int, mac: bytes, queue_frames: int) -> bytes:
+    """Give a TAP a MAC address and a queue, and set it up."""
+    head = _IFINFO.pack(0, 0, index, IFF_UP, IFF_UP)
+    return message(SETLINK, 0, head + attr(_IFLA_ADDRESS, mac) + attr_u32(_IFLA_TXQLEN, queue_frames))
 
 
 def dump_links() -> bytes:
