@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from railkeeper.app.history import History
 from railkeeper.app.keeper import Keeper
-from railkeeper.app.pipeline import Setup
+from railkeeper.app.pipeline import KeeperState, Outcome, Setup
 from railkeeper.app.recording import Recorder, RecordingWorld, open_recording
 from railkeeper.app.world import HubWorld
 from railkeeper.base.errors import InputError
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from railkeeper.app.settings import Settings
     from railkeeper.probe.link import Curve
+
+__all__ = ["KeeperState", "LabKeeper", "LabWish", "Outcome", "Wish", "lab_keeper", "live_keeper", "recording_keeper"]
 
 LAB_FOLDER = Path("/run/railkeeper")
 UPKEEP_EVERY_S = 30.0
@@ -61,6 +63,11 @@ class LabKeeper:
     keeper: Keeper
     lab: LabClient
     fabric: Fabric
+
+    def note(self, text: str) -> None:
+        """Put a line for people into the recording, if there is one."""
+        if self.keeper.recorder is not None:
+            self.keeper.recorder.note(text, time.time())
 
 
 def lab_options(wish: LabWish, tick_s: float, *, dies_with_parent: bool = True) -> SessionOptions:

@@ -38,7 +38,7 @@ class Keeper:
         recorder: Recorder | None = None,
     ) -> None:
         self.setup, self._world = setup, world
-        self._journal, self._recorder = journal, recorder
+        self._journal, self.recorder = journal, recorder
         self.state = begin(setup, response)
 
     def run(self, watch: Watcher, *, for_s: float | None = None) -> None:
@@ -47,7 +47,10 @@ class Keeper:
         self._world.deny(self.state.response.version, self.state.response.denied)
         while until is None or time.monotonic() < until:
             given = self._world.next_tick()
-            if given is None or not watch(self.state, self.answer(given)):
+            if given is None:
+                return
+            outcome = self.answer(given)
+            if not watch(self.state, outcome):
                 return
 
     def answer(self, given: TickInput) -> Outcome:
@@ -57,8 +60,8 @@ class Keeper:
             self._write(self._journal, outcome)
         if outcome.step.denied_changed:
             self._world.deny(self.state.response.version, self.state.response.denied)
-        if self._recorder is not None:
-            self._recorder.add(given, outcome.events, outcome.t_s)
+        if self.recorder is not None:
+            self.recorder.add(given, outcome.events, outcome.t_s)
         return outcome
 
     def _write(self, journal: Journal, outcome: Outcome) -> None:

@@ -189,7 +189,7 @@ def _events(
     now, old = facts.now, {f.key: f for f in before}
     lines = [tick_event(facts), *finding_events(facts)]
     lines += [fault_event(now, f) for f in faults if news_of(old.get(f.key), f)]
-    lines += [impact_event(now, i) for i in changes.incidents if i.revision == 1]
+    lines += [impact_event(now, i) for i in changes.incidents if i.opened_at == now]
     lines += [incident_event(now, i) for i in changes.incidents]
     lines += [action_event(now, a) for a in changes.actions]
     return tuple(lines)

@@ -1,7 +1,7 @@
 """Recordings: the inputs of every tick and a digest of the answers, so that a replay can prove itself.
 
 A recording is one file in the frames of the tick log: a `header` (spec, settings, what was open at its start), then
-for each tick an `input` and a `digest` (a running SHA-256 over the event lines).
+for each tick an `input` and a `digest` (a running SHA-256 over the event lines). A `note` between them is for people.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from railkeeper.respond.incidents import Incident
 from railkeeper.respond.responder import ResponseState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from railkeeper.app.inputs import TickInput
@@ -69,6 +69,10 @@ class Recorder:
         self._put("digest", t_s, self._digest.add(events))
         self._file.flush()
 
+    def note(self, text: str, t_s: float) -> None:
+        """Append a line for people: what somebody did while it was recorded."""
+        self._put("note", t_s, text.encode())
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -100,11 +104,16 @@ class Recording:
     response: ResponseState
     path: Path
 
-    def ticks(self) -> Iterator[tuple[TickInput, bytes | None]]:
-        """Yield each tick with the digest recorded after it; a torn last tick comes without one."""
+    def ticks(self, note: Callable[[str], None] = lambda _text: None) -> Iterator[tuple[TickInput, bytes | None]]:
+        """Yield each tick with the digest recorded after it; a torn last tick comes without one.
+
+        Notes go to `note` as they are passed.
+        """
         waiting: TickInput | None = None
         for record in _records(self.path):
-            if record.kind == "input":
+            if record.kind == "note":
+                note(record.body.decode(errors="replace"))
+            elif record.kind == "input":
                 if waiting is not None:
                     yield waiting, None
                 waiting = decode_input(record.body, where=str(self.path))
@@ -159,7 +168,8 @@ class RecordingWorld:
     """A recording as a world: ticks as fast as they can be judged; denials were answered when it was recorded."""
 
     def __init__(self, recording: Recording) -> None:
-        self._ticks = recording.ticks()
+        self.notes: list[str] = []
+        self._ticks = recording.ticks(self.notes.append)
         self.expected: bytes | None = None
 
     def next_tick(self) -> TickInput | None:

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from railkeeper.app import compose
 from railkeeper.app.compose import LAB_FOLDER, LabWish, Wish
 from railkeeper.app.drill import Drill, all_right, answer, group_faults
 from railkeeper.app.settings import read_settings
 from railkeeper.base.errors import InputError
+from railkeeper.cli.drill_table import drill_table
 from railkeeper.cli.errors import NOT_OK, print_json
 from railkeeper.fabric.faults import read_faults
 from railkeeper.fabric.model import Fabric
@@ -70,33 +70,10 @@ def _say(text: str) -> None:
 
 
 def _tell(run: Drill, *, as_json: bool) -> None:
-    result = answer(run)
     if as_json:
-        print_json(result)
+        print_json(answer(run))
         return
-    table = Table(title="Drill")
-    for column in ("id", "fault", "located as", "locate s", "mitigate s", "loss before", "after", "clear s"):
-        table.add_column(column)
-    for r in result["results"]:
-        located = "; ".join(f"{x['kind']} {x['target']} {x['direction']}" for x in r["located"]) or "-"
-        table.add_row(
-            r["id"], f"{r['kind']} {r['target']} {r['direction']}", located, _cell(r["seconds_to_locate"]),
-            _cell(r["seconds_to_mitigate"]), _share(r["loss_before"]), _share(r["loss_after"]),
-            _cell(r["seconds_to_clear"]),
-            style="" if r["right"] else "red",
-        )  # fmt: skip
-    console = Console()
-    console.print(table)
-    right = sum(r["right"] for r in result["results"])
-    console.print(f"{right} of {len(result['results'])} located, {len(result['false_alarms'])} false alarms")
-
-
-def _cell(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3%}"
+    Console().print(drill_table(run))
 
 
 @app.command()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from railkeeper import __version__
-from railkeeper.cli import fabric_cmd, journal_cmd, lab_cmd, run_cmd
+from railkeeper.cli import agent_cmd, demo_cmd, fabric_cmd, journal_cmd, lab_cmd, run_cmd
 from railkeeper.cli.errors import run
 
 app = typer.Typer(
@@ -18,7 +18,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("demo")(demo_cmd.show_demo)
 app.command()(run_cmd.run)
+app.command()(agent_cmd.agent)
 app.command()(journal_cmd.status)
 app.command()(journal_cmd.incidents)
 app.command()(journal_cmd.actions)

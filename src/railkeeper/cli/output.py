@@ -27,14 +27,19 @@ def shown(setup: Setup, *, as_json: bool, title: str = "") -> Iterator[Show]:
     if as_json:
         yield lambda _state, outcome, _notes: print_lines(outcome.events)
         return
-    console = Console()
-    if not console.is_terminal:
+    screen = console()
+    if not screen.is_terminal:
         yield _plain(setup)
         return
-    with Live(console=console, refresh_per_second=4, screen=False, vertical_overflow="crop") as live:
+    with Live(console=screen, refresh_per_second=4, screen=False, vertical_overflow="crop") as live:
         yield lambda state, outcome, notes: live.update(
             render(setup.fabric, snapshot(setup, state, outcome, notes), title=title)
         )
+
+
+def console() -> Console:
+    """Return where people read."""
+    return Console()
 
 
 def print_lines(events: tuple[dict[str, Any], ...]) -> None:

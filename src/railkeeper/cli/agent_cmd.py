@@ -1,0 +1,50 @@
+"""`railkeeper agent`: the mapper's agent of one node of a fabric of your own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from railkeeper.base.errors import InputError
+from railkeeper.fabric.model import Fabric
+from railkeeper.fabric.names import Kind, parse_name, port_name
+from railkeeper.fabric.spec import read_spec
+from railkeeper.probe.agent import AgentConfig, run_agent
+
+
+def agent(
+    *,
+    fabric: Annotated[Path, typer.Option(help="Fabric spec, the same that the keeper has.")],
+    node: Annotated[str, typer.Option(help="Name of this node, e.g. n12.")],
+    keeper: Annotated[str, typer.Option(help="The keeper's endpoint, e.g. tcp://10.0.0.1:7400.")],
+    interface: Annotated[list[str], typer.Option(help="Port and its interface, e.g. nic0/p0=eth2; one for each port.")],
+    tick_s: Annotated[float, typer.Option(help="Length of a tick; the same as the keeper's.", min=0.1, max=60)] = 0.5,
+    port: Annotated[int, typer.Option(help="UDP port of probes.", min=1, max=65535)] = 9100,
+) -> None:
+    """Probe the fabric from this node and report to the keeper until SIGTERM."""
+    f = Fabric(read_spec(fabric))
+    part = parse_name(f, node, where="--node")
+    if part.kind is not Kind.NODE:
+        raise InputError("--node", f"{node!r} is no node", "e.g. n12")
+    interfaces = _interfaces(f, part.id, interface)
+    config = AgentConfig(fabric=f, node=part.id, keeper=keeper, interfaces=interfaces, tick_s=tick_s, port=port)
+    print(f"railkeeper: agent of {node}: {', '.join(interfaces)} to {keeper}", file=sys.stderr)
+    run_agent(config)
+
+
+def _interfaces(f: Fabric, node: int, given: list[str]) -> tuple[str, ...]:
+    width = f.nics_per_node * f.planes
+    wanted = [port_name(f, port).partition("/")[2] for port in range(node * width, (node + 1) * width)]
+    known: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not value or name not in wanted:
+            raise InputError("--interface", f"is {text!r}", f"PORT=INTERFACE with PORT one of {', '.join(wanted)}")
+        known[name] = value
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        raise InputError("--interface", f"is missing for {', '.join(missing)}", "give one for each port of the node")
+    return tuple(known[name] for name in wanted)
