@@ -288,10 +288,10 @@ def run_sender(config: TrafficConfig) -> None:
     wake_ns = time.time_ns() + config.node * period_ns // config.fabric.n_nodes
     try:
         while not stopped:
+            # Never longer than a period, whatever has been done to the clock.
+            time.sleep(min(max(0, wake_ns - time.time_ns()), period_ns) / 1e9)
             now_ns = time.time_ns()
-            if wake_ns > now_ns:
-                time.sleep((wake_ns - now_ns) / 1e9)
-            node.step(time.time_ns())
-            wake_ns = max(wake_ns + period_ns, time.time_ns() - period_ns)
+            node.step(now_ns)
+            wake_ns = min(max(wake_ns + period_ns, now_ns), now_ns + period_ns)
     finally:
         node.close()

@@ -36,7 +36,7 @@ OTHER_EV_NS = 60_000_000
 TIMEOUT_NS = 250_000_000
 SILENT_NS = 2_000_000_000
 MAX_PATIENCE, PATIENCE_ENDS_NS = 16, 10_000_000_000
-PROBE_EVERY_NS = 150_000_000
+PROBE_EVERY_NS, PROBE_TIMEOUT_NS = 150_000_000, 400_000_000
 _BITS = np.arange(SACK_BITS, dtype=np.int64)
 _NOTHING = np.empty(0, dtype=np.int64)
 
@@ -299,7 +299,8 @@ def _give_up(flow: TxFlow, at: Ints, fate: int) -> None:
 # -- EV probes ----------------------------------------------------------------------------------------
 def probes(flow: TxFlow, now_ns: int) -> list[tuple[int, int]]:
     """Return (EV, request number) of the ASSUMED_BAD EVs to probe now; a probe not answered by then has failed."""
-    due_now = np.flatnonzero((flow.evs.state == State.ASSUMED_BAD) & (now_ns - flow.asked_ns >= PROBE_EVERY_NS))
+    wait_ns = np.where(flow.asked > 0, PROBE_TIMEOUT_NS, PROBE_EVERY_NS)
+    due_now = np.flatnonzero((flow.evs.state == State.ASSUMED_BAD) & (now_ns - flow.asked_ns >= wait_ns))
     if not len(due_now):
         return []
     failed = due_now[flow.asked[due_now] > 0]
