@@ -24,6 +24,7 @@ class LocatorConfig:
     - silent_ticks: ticks without a report before an agent is away
     - hold_s: how long a dead part must be well before its fault is cleared
     - flap_window_s: two spells of death that begin within this time are a flap
+    - flap_gap_s: a part that was cleared and dies again within this time of its last spell is a flap
     - optic_flap_max_s: a transceiver that takes longer than this to come back is down, not flapping
     - patience_s: how long evidence that fits several parts is gathered before it is told with all of them
     """
@@ -38,6 +39,7 @@ class LocatorConfig:
     silent_ticks: int = 4
     hold_s: float = 3.0
     flap_window_s: float = 20.0
+    flap_gap_s: float = 8.0
     optic_flap_max_s: float = 8.0
     patience_s: float = 15.0
 

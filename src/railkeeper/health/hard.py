@@ -10,6 +10,7 @@ import numpy as np
 from railkeeper.fabric.names import Component, Kind
 from railkeeper.health.carriers import RECENT_TICKS, any_up, cover_links
 from railkeeper.health.fault import CLEARED, CLEARING, OPEN
+from railkeeper.health.losses import survive_losses
 from railkeeper.health.parts import BOTH, Part
 from railkeeper.health.state import LocatorState, Past
 from railkeeper.health.strict import Culprit, explain_strict
@@ -28,7 +29,7 @@ PARTLY = 0.05  # share lost in the tick before: the death began in its middle
 GOOD_SHARE, BAD_SHARE = 0.5, 0.2
 TIE_TICKS = 4  # how long to wait for the rare rows that split a T0 from its ports
 UNSURE_TICKS = 6
-FLAPPING = frozenset({"down", "flap", "optic"})
+FLAPPING = frozenset({"down", "flap", "optic", "blackhole"})
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,9 @@ def judge_hard(s: LocatorState, t: TickRows, ports: PortStates, newly: Bools) ->
     heard = Heard(t.sent, t.received + t.corrupt, ports)
     _ports_lost(s, newly, heard)
     culprits = _dead_rows(s, heard)
-    confirmed = [c for c in culprits if _confirm(s, c, heard)]
-    for c in confirmed:
+    if any(all(f.part is not c.part for f in s.live(HARD)) for c in culprits):
+        culprits = _not_by_chance(s, culprits, t, heard)
+    for c in [c for c in culprits if _confirm(s, c)]:
         _open_from_rows(s, c, heard)
     for f in s.live(HARD):
         _age(s, f, heard, culprits)
@@ -138,6 +140,18 @@ def _dead_rows(s: LocatorState, heard: Heard) -> list[Culprit]:
     return explain_strict(s.table, bad, heard.alive, LEAST_PROBES, held)
 
 
+def _not_by_chance(s: LocatorState, culprits: list[Culprit], t: TickRows, heard: Heard) -> list[Culprit]:
+    """Leave out parts whose rows may be dead only because a wider part loses much: few would have come through."""
+    through = survive_losses(s, t)
+    out = []
+    for c in culprits:
+        row = s.table.rows_of(c.hyp)[0]
+        dead = row[heard.dead[row]]
+        if any(f.part is c.part for f in s.live(HARD)) or (heard.sent[dead] * through[dead]).sum() >= LEAST_PROBES:
+            out.append(c)
+    return out
+
+
 def _rows_without_carrier(s: LocatorState) -> Bools:
     """Rows whose death the ports explain, or are about to."""
     links = s.carriers.pending | s.carriers.down
@@ -145,7 +159,7 @@ def _rows_without_carrier(s: LocatorState) -> Bools:
     return np.asarray((links[crossed // 2] & (crossed >= 0)).any(axis=1))
 
 
-def _confirm(s: LocatorState, c: Culprit, heard: Heard) -> bool:
+def _confirm(s: LocatorState, c: Culprit) -> bool:
     """Whether a dead part may be told: dead for a whole tick after one that was dead or partly so."""
     if any(f.part is c.part for f in s.live(HARD)):
         return False
@@ -186,7 +200,7 @@ def _open_from_rows(s: LocatorState, c: Culprit, heard: Heard) -> None:
 
 def _kind_from_rows(part: Part, c: Culprit, *, ports_up: bool) -> tuple[str, tuple[str, ...]]:
     if part.is_switch and c.direction == BOTH:
-        return ("blackhole", ("loss",)) if ports_up else ("down", ("blackhole", "reboot", "loss"))
+        return ("blackhole", ("down", "loss")) if ports_up else ("down", ("blackhole", "reboot", "loss"))
     if ports_up and c.directions == (BOTH,):
         return "loss", ("down",)
     return "down", ("loss",)
@@ -197,8 +211,8 @@ def _open(s: LocatorState, f: Tracked) -> None:
     """Begin a fault of a dead part; parts of it that were told just before were the same event seen early."""
     past = s.past.pop(f.part.component, None)
     f.spells = [f.since]
-    if past is not None and f.kind in FLAPPING and f.since - past.spell <= s.config.flap_window_s / s.config.tick_s:
-        f.kind, f.key, f.spells = "flap", past.key, [past.spell, f.since]
+    if past is not None and f.kind in FLAPPING and f.since - past.seen <= s.config.flap_gap_s / s.config.tick_s:
+        f.kind, f.key, f.spells, f.also_kinds = "flap", past.key, [past.spell, f.since], (f.kind,)
         f.target = None
     for old in s.live(HARD):
         if _within(old.part, f.part) and old.opened >= s.tick - TIE_TICKS and old.since >= f.since - 2:
@@ -282,7 +296,8 @@ def _hold_s(s: LocatorState, f: Tracked) -> float:
 
 def _clear(s: LocatorState, f: Tracked) -> None:
     f.status = CLEARED
-    s.past[f.part.component] = Past(f.key, f.spells[-1])
+    if f.kind in FLAPPING:
+        s.past[f.part.component] = Past(f.key, f.spells[-1], f.seen)
     row = s.rows_of(f.part)
     s.loss.forget(row, newest=f.good)
     s.corrupt.forget(row, newest=f.good)

@@ -89,7 +89,9 @@ def log_ratio(n: Floats, x: Floats, survive: Floats, times: Floats, rates: Float
     return np.asarray(gain @ x[lossy] + clean * np.log1p(-rates))
 
 
-_DENSE = 1 / (1 + np.exp(-np.linspace(np.log(1e-6), np.log(2000.0), 260)))
+_DENSE_LOGIT = np.linspace(np.log(1e-6), np.log(2000.0), 260)
+_DENSE = 1 / (1 + np.exp(-_DENSE_LOGIT))
+_BETWEEN = np.linspace(-1.0, 1.0, 33) * float(_DENSE_LOGIT[1] - _DENSE_LOGIT[0])
 
 
 def fit(n: Floats, x: Floats, survive: Floats, times: Floats) -> Fit:
@@ -101,4 +103,7 @@ def fit(n: Floats, x: Floats, survive: Floats, times: Floats) -> Fit:
         return Fit(0.0, 0.0, float(_DENSE[inside[-1]]) if len(inside) else 0.0, 0.0)
     inside = np.flatnonzero(curve >= curve[best] - DROP_95)
     low = 0.0 if inside[0] == 0 else float(_DENSE[inside[0]])
-    return Fit(float(_DENSE[best]), low, float(_DENSE[inside[-1]]), float(curve[best]))
+    rates = 1 / (1 + np.exp(-(_DENSE_LOGIT[best] + _BETWEEN)))
+    fine = log_ratio(n, x, survive, times, rates)
+    top = int(fine.argmax())
+    return Fit(float(rates[top]), low, float(_DENSE[inside[-1]]), float(fine[top]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,13 +11,15 @@ from railkeeper.health.evidence import KEPT, Counts
 from railkeeper.health.fault import CLEARED, CLEARING, OPEN
 from railkeeper.health.gradual import mostly_late
 from railkeeper.health.likelihood import fit, log_ratio
-from railkeeper.health.series import SPELLS, STEADY, shape
+from railkeeper.health.series import SPELLS, STEADY, UNEVEN_SIGMA, shape, unevenness
 from railkeeper.health.soft import CLOSE, SAME_DIRECTION, Suspect, Window, explain, pick_direction, suspects
 from railkeeper.health.track import CORRUPT, HARD, LOSS, SLOW, Tracked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from railkeeper.health.evidence import TickRows
+    from railkeeper.health.rows import Table
     from railkeeper.health.state import LocatorState
 
     Longs = npt.NDArray[np.int64]
@@ -28,6 +31,7 @@ BAD_TICKS, BAD_TICKS_HOST = 3, 4  # distinct ticks with losses before they are m
 DEAD_RATE = 0.97  # above this the rules for dead parts decide
 CLEAR_NATS = 7.0  # the old rate would have shown itself with odds of e**7
 CHANGE_NATS = 8.0
+DOUBT_NATS = 2.0
 CLEAR_TICKS = 4
 
 
@@ -42,28 +46,74 @@ def judge_losses(s: LocatorState, family: str, counts: Counts) -> None:
 # -- new faults --------------------------------------------------------------------------------------
 def _find(s: LocatorState, family: str, counts: Counts) -> None:
     n, x, done = np.zeros(len(s.rows), dtype=np.int64), np.zeros(len(s.rows), dtype=np.int64), 0
+    found: list[Suspect] = []
     for ticks in WINDOWS:
         more_n, more_x = counts.sums(done, ticks)
         n, x, done = n + more_n, x + more_x, ticks
-        if x.sum() < LEAST_LOSSES:
-            continue
+        here = _explain_window(s, family, n, x) if x.sum() >= LEAST_LOSSES else []
+        if found and not here:
+            break
+        found, window = here, ticks
+        if found and not _older_losses(s, counts, found, ticks):
+            break
+    if not found:
+        return
+    exact = _onset(s, counts, found, window)
+    n, x = counts.sums(0, exact)
+    if exact < window:
         found = _explain_window(s, family, n, x)
-        told = [_tell(s, family, counts, suspect, ticks) for suspect in found]
-        if any(told):
-            return
+    if any(_form(s, counts, f, exact) == SPELLS for f in found):
+        found = _explain_window(s, family, n, x, s.table_at_once)
+    for suspect in found:
+        _tell(s, family, counts, suspect, exact)
 
 
-def _explain_window(s: LocatorState, family: str, n: Longs, x: Longs) -> list[Suspect]:
+def _form(s: LocatorState, counts: Counts, suspect: Suspect, ticks: int) -> str:
+    return shape(*_series(s, counts, suspect.hyp, ticks))
+
+
+def _onset(s: LocatorState, counts: Counts, found: list[Suspect], ticks: int) -> int:
+    """Return how many ticks ago the suspects first lost something: clean ticks before it only blur their rates."""
+    row = np.concatenate([s.table.rows_of(f.hyp)[0] for f in found])
+    return int(np.flatnonzero(counts.x.last(ticks)[:, row].any(axis=1))[-1]) + 1
+
+
+def _older_losses(s: LocatorState, counts: Counts, found: list[Suspect], ticks: int) -> bool:
+    """Whether the suspects lost anything before this window: only then a longer one can say more."""
+    row = np.concatenate([s.table.rows_of(f.hyp)[0] for f in found])
+    return bool(counts.sums(ticks, 2 * ticks)[1][row].any())
+
+
+def _explain_window(
+    s: LocatorState, family: str, n: Longs, x: Longs, table: Table | None = None
+) -> list[Suspect]:
+    table = table or s.table
     barred = frozenset(s.index[f.part] for f in s.live(family) if f.part in s.index)
-    window = Window(s.table, n, x, _survive_open(s, family, n, x), s.config.background_loss)
+    window = Window(table, n, x, _survive_open(s, family, n, x), s.config.background_loss)
     chosen = explain(window, s.threshold, barred)
     if not chosen:
         return []
     elsewhere = _background(s, family, window, list(chosen))
     if elsewhere > 3 * window.background:
-        window = Window(s.table, n, x, window.survive, elsewhere)
+        window = Window(table, n, x, window.survive, elsewhere)
         chosen = explain(window, s.threshold, barred)
     return suspects(window, chosen)
+
+
+def survive_losses(s: LocatorState, t: TickRows) -> Floats:
+    """Return (rows,) the chance to come through what this tick alone shows of parts that lose much, but not all."""
+    n, x = t.sent, t.sent - t.received - t.corrupt
+    for f in s.live(HARD):
+        n = n.copy()
+        n[s.rows_of(f.part)] = 0
+    x = np.minimum(x, n)
+    window = Window(s.table, n, x, np.ones(len(n)), s.config.background_loss)
+    out = np.ones(len(n))
+    for hyp, f in explain(window, s.threshold).items():
+        if f.rate < DEAD_RATE:
+            row, times = s.table.rows_of(hyp)
+            out[row] *= (1 - f.rate) ** times
+    return out
 
 
 def _survive_open(s: LocatorState, family: str, n: Longs, x: Longs) -> Floats:
@@ -119,7 +169,8 @@ def _tell(s: LocatorState, family: str, counts: Counts, suspect: Suspect, ticks:
     form = shape(n, x)
     if form not in {STEADY, SPELLS} or (form == SPELLS and family == CORRUPT):
         return False
-    _open(s, family, suspect, form, int(np.flatnonzero(x > 0)[0]) - ticks + 1, int(x.sum()), int(n.sum()))
+    counts.forget(s.rows_of(suspect.part), newest=ticks - int(np.flatnonzero(x > 0)[0]))
+    _open(s, family, suspect, form, (n, x))
     return True
 
 
@@ -130,17 +181,19 @@ def _series(s: LocatorState, counts: Counts, hyp: int, ticks: int) -> tuple[Floa
     return np.asarray(n, dtype=float), np.asarray(counts.x.last(ticks)[::-1][:, row].sum(axis=1), dtype=float)
 
 
-def _open(s: LocatorState, family: str, suspect: Suspect, form: str, age: int, x: int, n: int) -> None:
+def _open(s: LocatorState, family: str, suspect: Suspect, form: str, counted: tuple[Floats, Floats]) -> None:
+    n, x = counted
+    age = int(np.flatnonzero(x > 0)[0]) - len(x) + 1
     kind, tracked_as = (family, family) if form == STEADY else ("flap", HARD)
     if family == LOSS and form == STEADY and mostly_late(s, suspect.hyp):
         kind = tracked_as = SLOW
-    best = suspect.margin
     f = s.open(
         Tracked(
             tracked_as, kind, suspect.part, s.tick + age, s.tick, direction=suspect.direction,
-            directions=suspect.directions, ties=suspect.rivals, confidence=1 / (1 + np.exp(-min(best, 30.0))),
-            rate=suspect.fit.rate, rate_low=suspect.fit.low, rate_high=suspect.fit.high,
-            rate_since=s.ticks_seen + age, evidence=(f"{x} of {n} crossings {_WORD[family]}",),
+            directions=suspect.directions, ties=suspect.rivals,
+            confidence=1 / (1 + math.exp(-min(suspect.margin, 30.0))), rate=suspect.fit.rate,
+            rate_low=suspect.fit.low, rate_high=suspect.fit.high, rate_since=s.ticks_seen + age,
+            evidence=(f"{int(x.sum())} of {int(n.sum())} crossings {_WORD[family]}",),
         )
     )  # fmt: skip
     if tracked_as != family:
@@ -158,23 +211,44 @@ def _follow(s: LocatorState, f: Tracked, counts: Counts) -> None:
     """Refit an open fault; notice a change of its rate, and its end."""
     if f.part not in s.index:
         return
+    well = _well_ticks(s, f, counts)
+    f.status = CLEARING if well else OPEN
+    if well >= CLEAR_TICKS:
+        _clear(s, f, counts, well)
+    elif not well:
+        _notice_change(s, f, counts)
+        _refit(s, f, counts)
+
+
+def _well_ticks(s: LocatorState, f: Tracked, counts: Counts) -> int:
+    """Return over how many ticks the fault has not shown: 0 where it has, 1 where it is too early to say."""
     row, times = _rows(s, f)
-    base = _base_without(s, f)[row]
-    age = min(s.ticks_seen - f.rate_since + 1, KEPT)
-    f.status = OPEN
+    base, age = _base_without(s, f)[row], min(s.ticks_seen - f.rate_since + 1, KEPT)
+    rate, doubt = np.array([min(max(f.rate, 1e-6), 0.999)]), 0
     for ticks in (*(w for w in WINDOWS if w < age), age):
         n, x = (a[row].astype(float) for a in counts.sums(0, ticks))
+        absent = -float(log_ratio(n, x, base, times, rate)[0])
+        if absent < DOUBT_NATS or fit(n, x, base, times).llr >= DOUBT_NATS:
+            continue
+        doubt = 1
+        if absent >= CLEAR_NATS and ticks >= CLEAR_TICKS:
+            return ticks
+    return doubt
+
+
+def _notice_change(s: LocatorState, f: Tracked, counts: Counts) -> None:
+    """Start the rate anew where the newest ticks agree on another one."""
+    row, times = _rows(s, f)
+    base, age = _base_without(s, f)[row], min(s.ticks_seen - f.rate_since + 1, KEPT)
+    rate = np.array([min(max(f.rate, 1e-6), 0.999)])
+    for ticks in (w for w in WINDOWS if 4 <= w < age):
+        n, x = (a[row].astype(float) for a in counts.sums(0, ticks))
         here = fit(n, x, base, times)
-        at_rate = float(log_ratio(n, x, base, times, np.array([min(max(f.rate, 1e-6), 0.999)]))[0])
-        if here.llr < 2.0 and -at_rate >= 2.0:
-            f.status = CLEARING
-            if -at_rate >= CLEAR_NATS and ticks >= CLEAR_TICKS:
-                _clear(s, f, counts, ticks)
+        if here.llr - float(log_ratio(n, x, base, times, rate)[0]) > CHANGE_NATS:
+            per_tick = _series(s, counts, 3 * s.index[f.part] + f.direction, ticks)
+            if (per_tick[1] > 0).sum() >= BAD_TICKS and unevenness(*per_tick) < UNEVEN_SIGMA:
+                f.rate_since = s.ticks_seen - ticks + 1
                 return
-        elif here.llr - at_rate > CHANGE_NATS and here.llr > CHANGE_NATS:
-            f.rate_since = s.ticks_seen - ticks + 1
-            break
-    _refit(s, f, counts, base)
 
 
 def _base_without(s: LocatorState, f: Tracked) -> Floats:
@@ -183,7 +257,7 @@ def _base_without(s: LocatorState, f: Tracked) -> Floats:
     return _others(s, faults, rates, faults.index(f)) * (1 - s.config.background_loss)
 
 
-def _refit(s: LocatorState, f: Tracked, counts: Counts, base: Floats) -> None:
+def _refit(s: LocatorState, f: Tracked, counts: Counts) -> None:
     n, x = counts.sums(0, min(s.ticks_seen - f.rate_since + 1, KEPT))
     row, times = _rows(s, f)
     here = fit(n[row].astype(float), x[row].astype(float), _base_without(s, f)[row], times)

@@ -15,6 +15,7 @@ STEADY, SPELLS, UNCLEAR = "steady", "spells", "unclear"
 UNEVEN_SIGMA = 4.5  # further from a constant rate than this: not steady
 SPELL_SHARE = 0.3  # of the probes of a tick lost: the tick is part of a spell
 QUIET_SHARE = 0.02
+SWINGS, SWING_SIGMA = 3, 3.0  # changes from far above the mean to far below or back: spells shorter than a tick
 
 
 def shape(n: Floats, x: Floats) -> str:
@@ -26,7 +27,7 @@ def shape(n: Floats, x: Floats) -> str:
     if not len(hit):
         return UNCLEAR
     n, x = n[hit[0] :], x[hit[0] :]
-    if spells(n, x) >= 2:
+    if spells(n, x) >= 2 or swings(n, x) >= SWINGS:
         return SPELLS
     n, x = n[1:][n[1:] > 0], x[1:][n[1:] > 0]
     if len(n) < 2 or not x.sum():
@@ -56,3 +57,13 @@ def spells(n: Floats, x: Floats) -> int:
         elif share <= QUIET_SHARE:
             quiet = True
     return count
+
+
+def swings(n: Floats, x: Floats) -> int:
+    """Return how often the share lost changes sides, from far above its mean to far below, or back."""
+    rate = float(x.sum() / n.sum())
+    if rate < SPELL_SHARE / 2:
+        return 0
+    sigma = np.sqrt(np.maximum(n * rate * (1 - min(rate, 0.999)), 1e-9))
+    sides = np.sign(x - n * rate)[np.abs(x - n * rate) > SWING_SIGMA * sigma]
+    return int((sides[1:] != sides[:-1]).sum())

@@ -40,7 +40,7 @@ class Suspect:
     rivals: tuple[Part, ...]
 
 
-CLOSE = 4.0
+CLOSE = 6.0
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,8 @@ def _weigh(window: Window, chosen: dict[int, Fit], hyp: int) -> Suspect:
     base = _with_all(window, chosen, but=hyp)
     scores = window.score(base)
     part = hyp // 3
-    own = scores[3 * part : 3 * part + 3].copy()
+    fits = [window.fit(3 * part + d, base) for d in range(3)]
+    own = np.array([f.llr for f in fits]) - (HOST_CAUTION if window.table.of_one_host[hyp] else 0.0)
     scores[3 * part : 3 * part + 3] = -np.inf
     for other in chosen:
         if other != hyp:
@@ -165,7 +166,7 @@ def _weigh(window: Window, chosen: dict[int, Fit], hyp: int) -> Suspect:
     near = np.unique(np.flatnonzero(scores > top - CLOSE) // 3)
     return Suspect(
         part=window.table.parts[part], hyp=3 * part + direction, direction=direction, directions=directions,
-        fit=window.fit(3 * part + direction, base), margin=top - max(float(scores.max()), 0.0),
+        fit=fits[direction], margin=top - max(float(scores.max()), 0.0),
         rivals=tuple(window.table.parts[p] for p in near),
     )  # fmt: skip
 

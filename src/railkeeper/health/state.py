@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,11 +40,16 @@ class Past:
 
     key: str
     spell: int
+    seen: int
 
 
 @dataclass
 class LocatorState:
-    """State between ticks. `judge` takes it over: only the state that it returns may be used again."""
+    """State between ticks. `judge` takes it over: only the state that it returns may be used again.
+
+    `table` counts each crossing of a part, for losses that strike each link on its own; `table_at_once` counts a part
+    once, for links that die at the same moments.
+    """
 
     fabric: Fabric
     config: LocatorConfig
@@ -63,6 +68,7 @@ class LocatorState:
     past: dict[Component, Past] = field(default_factory=dict)
     previous: TickRows | None = None
     table: Table = field(default_factory=lambda: make_table_of_nothing())
+    table_at_once: Table = field(default_factory=lambda: make_table_of_nothing())
     index: dict[Part, int] = field(default_factory=dict)
     table_version: int = -1
 
@@ -81,6 +87,7 @@ class LocatorState:
         links = np.unique(self.rows.crossed[self.rows.crossed >= 0] // 2)
         parts = self.parts.around(links)
         self.table = make_table(self.rows, parts)
+        self.table_at_once = replace(self.table, times=np.minimum(self.table.times, 1.0))
         self.index = {p: i for i, p in enumerate(parts)}
         self.table_version = self.rows.version
 

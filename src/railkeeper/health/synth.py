@@ -81,7 +81,8 @@ class Noise:
 class World:
     """A fabric under probes; `tick` gives what all agents report of one tick.
 
-    `load_bps` is the traffic on each directed link, `ports` whether anyone reads port states.
+    `load_bps` is the traffic on each directed link, `ports` whether anyone reads port states, `bounce_trains` whether
+    trains go to T0s and far T0s too (only these tell a slow T0 from slow ports of it).
     """
 
     fabric: Fabric
@@ -92,6 +93,7 @@ class World:
     nominal_bps: float = 20e6
     load_bps: float = 1.6e6
     ports: bool = True
+    bounce_trains: bool = True
     budget: ProbeBudget | None = None
 
     def __post_init__(self) -> None:
@@ -100,6 +102,9 @@ class World:
         self.paths = join_paths([p.paths for p in plans])
         self.rate = np.concatenate([p.rate for p in plans])
         self.train_rate = np.concatenate([p.train_rate for p in plans])
+        if self.bounce_trains:
+            self.train_rate[self.paths.kind == PathKind.T0_BOUNCE] = 0.5
+            self.train_rate[self.paths.kind == PathKind.FAR_BOUNCE] = 0.25
         self.crossed = links_crossed(self.fabric, self.paths)
         self.phase = self.rng.random(len(self.paths))
         self.train_phase = self.rng.random(len(self.paths))
