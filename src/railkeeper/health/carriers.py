@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.telemetry.ports import DOWN, UNREAD, UP
+from railkeeper.telemetry.ports import DOWN, UNREAD
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,6 +31,7 @@ class Carriers:
     - bad_tick: last tick with an end down or a new loss of carrier
     - spells: per end (2, links), ticks in which that end has newly lost its carrier
     - pending: lost their carrier, and no fault explains it yet
+    - state, downs: last that each end said, (2, links); fresh: it said so a tick ago, so that a higher count is news
     """
 
     down: Bools
@@ -40,6 +41,7 @@ class Carriers:
     pending: Bools
     state: npt.NDArray[np.int8]
     downs: Longs
+    fresh: Bools
 
     @property
     def up(self) -> Bools:
@@ -53,6 +55,7 @@ def new_carriers(fabric: Fabric) -> Carriers:
     return Carriers(
         down=no, known=no.copy(), bad_tick=np.full(n, NEVER, dtype=np.int64), spells=np.zeros((2, n), dtype=np.int64),
         pending=no.copy(), state=np.full((2, n), UNREAD, dtype=np.int8), downs=np.full((2, n), -1, dtype=np.int64),
+        fresh=np.zeros((2, n), dtype=bool),
     )  # fmt: skip
 
 
@@ -60,14 +63,15 @@ def read_carriers(c: Carriers, ports: PortStates, tick: int) -> Bools:
     """Take in a reading; returns the links that lost their carrier since the last one."""
     state = np.stack([ports.lower, ports.upper])
     downs = np.stack([ports.lower_downs, ports.upper_downs])
-    rose = (downs > c.downs) & (c.downs >= 0)
-    fell = (state == DOWN) & (c.state != DOWN) & ((downs < 0) | (c.downs < 0))
+    rose = (downs > c.downs) & (c.downs >= 0) & c.fresh
+    fell = (state == DOWN) & (c.state != DOWN) & ~rose & ((downs < 0) | (c.downs < 0) | ~c.fresh)
     c.spells += rose | fell
     c.down = (state == DOWN).any(axis=0)
     c.known = (state != UNREAD).any(axis=0)
     bad = c.down | rose.any(axis=0)
     new = bad & (c.bad_tick < tick - RECENT_TICKS)
     c.bad_tick[bad] = tick
+    c.fresh = state != UNREAD
     c.state = np.where(state == UNREAD, c.state, state)
     c.downs = np.where(downs < 0, c.downs, downs)
     return new
@@ -83,20 +87,15 @@ def cover_links(parts: list[Part], pending: Bools, bad: Bools, known: Bools) -> 
     out: list[tuple[Part, tuple[Part, ...]]] = []
     while left.any() and able:
         gain = [int(left[p.links].sum()) for p in able]
-        top = max(gain)
-        if not top:
+        if not max(gain):
             break
-        ties = sorted((p for p, g in zip(able, gain, strict=True) if g == top), key=lambda p: len(p.links))
-        out.append((ties[0], tuple(ties[1:])))
+        ties = sorted((p for p, g in zip(able, gain, strict=True) if g == max(gain)), key=lambda p: len(p.links))
         left[ties[0].links] = False
+        out.append((ties[0], tuple(p for p in ties[1:] if not left[p.links].any())))
     return out
 
 
-def all_up(c: Carriers, links: npt.NDArray[np.integer]) -> bool:
-    """Whether every link was read and has its carrier."""
-    return bool(c.up[links].all())
-
-
-def any_up(c: Carriers, links: npt.NDArray[np.integer]) -> bool:
-    """Whether some link was read and none of them is without carrier."""
-    return bool((c.known[links] & (c.state[:, links] == UP).any(axis=0)).any() and not c.down[links].any())
+def mostly_up(c: Carriers, links: npt.NDArray[np.integer]) -> bool:
+    """Whether links were read, and at least half of those have their carrier."""
+    read = int(c.known[links].sum())
+    return read > 0 and int(c.up[links].sum()) * 2 >= read

@@ -39,7 +39,7 @@ class LocatorConfig:
     silent_ticks: int = 4
     hold_s: float = 3.0
     flap_window_s: float = 20.0
-    flap_gap_s: float = 8.0
+    flap_gap_s: float = 6.0
     optic_flap_max_s: float = 8.0
     patience_s: float = 15.0
 

@@ -38,6 +38,8 @@ def judge_delay(s: LocatorState) -> None:
     """Open, follow and clear faults that add delay."""
     excess, limit = excess_ms(s)
     known = np.isfinite(excess)
+    for f in s.live(SLOW):
+        known[s.rows_of(f.part, f.direction)] = False
     late = known & (excess > limit)
     for f in s.live(DELAY):
         _follow_delay(s, f, excess, known, late)
@@ -71,7 +73,7 @@ def mostly_late(s: LocatorState, hyp: int) -> bool:
 
 
 def _tell_delay(s: LocatorState, c: Culprit, excess: Floats, late: Bools) -> None:
-    if any(_overlap(f, c.part) for f in s.live(SLOW, HARD)) or any(f.part is c.part for f in s.live(DELAY)):
+    if any(_overlap_exactly(f, c.part) for f in s.live(SLOW, HARD)) or any(f.part is c.part for f in s.live(DELAY)):
         return
     w = s.suspect(DELAY, c.part.component)
     if w.times < (TIMES_HOST if c.part.of_one_host else TIMES):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from railkeeper.fabric.names import Component, Kind
-from railkeeper.health.carriers import RECENT_TICKS, any_up, cover_links
+from railkeeper.health.carriers import RECENT_TICKS, cover_links, mostly_up
 from railkeeper.health.fault import CLEARED, CLEARING, OPEN
 from railkeeper.health.losses import survive_losses
 from railkeeper.health.parts import BOTH, Part
@@ -74,21 +74,24 @@ def _ports_lost(s: LocatorState, newly: Bools, heard: Heard) -> None:
     if not c.pending.any() or newly.any():
         return
     bad = c.bad_tick >= s.tick - RECENT_TICKS
-    waiting = _of_silent_nodes(s)
-    ready = c.pending & ~waiting
+    ready = c.pending & ~_of_dying_nodes(s, bad, heard)
     parts = s.parts.around(np.flatnonzero(ready))
     for part, ties in cover_links(parts, ready, bad, c.known):
         c.pending[part.links] = False
         _open_from_ports(s, part, ties, heard)
 
 
-def _of_silent_nodes(s: LocatorState) -> Bools:
-    """Links of nodes that have just fallen silent: wait until it is clear whether the node is down."""
-    out = np.zeros(s.fabric.n_links, dtype=bool)
-    hushed = np.flatnonzero((s.silent_for > 0) & (s.silent_for < 2))
-    width = s.fabric.nics_per_node * s.fabric.planes
-    for node in hushed:
-        out[node * width : (node + 1) * width] = True
+def _of_dying_nodes(s: LocatorState, bad: Bools, heard: Heard) -> Bools:
+    """Silent nodes without any carrier are down as a whole; returns links of those silent too briefly to say so."""
+    c, out = s.carriers, np.zeros(s.fabric.n_links, dtype=bool)
+    for node in np.flatnonzero(s.silent_for > 0):
+        part = s.parts.of(Component(Kind.NODE, int(node)))
+        if not c.pending[part.links].any() or (c.known[part.links] & ~bad[part.links]).any():
+            continue
+        out[part.links] = True
+        if s.silent_for[node] > 1:
+            c.pending[part.links] = False
+            _open_from_ports(s, part, (), heard)
     return out
 
 
@@ -184,7 +187,7 @@ def _share_lost_before(s: LocatorState, c: Culprit) -> float:
 
 
 def _open_from_rows(s: LocatorState, c: Culprit, heard: Heard) -> None:
-    ports_up = any_up(s.carriers, c.part.links)
+    ports_up = mostly_up(s.carriers, c.part.links)
     switch = next((p for p in (c.part, *c.ties) if p.is_switch), None)
     part = c.part if switch is None or not ports_up else switch
     kind, also = _kind_from_rows(part, c, ports_up=ports_up)
@@ -212,8 +215,9 @@ def _open(s: LocatorState, f: Tracked) -> None:
     past = s.past.pop(f.part.component, None)
     f.spells = [f.since]
     if past is not None and f.kind in FLAPPING and f.since - past.seen <= s.config.flap_gap_s / s.config.tick_s:
-        f.kind, f.key, f.spells, f.also_kinds = "flap", past.key, [past.spell, f.since], (f.kind,)
-        f.target = None
+        f.key, f.spells = past.key, [*past.spells, f.since]
+        if f.kind != "blackhole" or len(f.spells) > 2:
+            f.kind, f.also_kinds, f.target = "flap", (f.kind,), None
     for old in s.live(HARD):
         if _within(old.part, f.part) and old.opened >= s.tick - TIE_TICKS and old.since >= f.since - 2:
             old.status = CLEARED
@@ -297,7 +301,7 @@ def _hold_s(s: LocatorState, f: Tracked) -> float:
 def _clear(s: LocatorState, f: Tracked) -> None:
     f.status = CLEARED
     if f.kind in FLAPPING:
-        s.past[f.part.component] = Past(f.key, f.spells[-1], f.seen)
+        s.past[f.part.component] = Past(f.key, tuple(f.spells[-8:]), f.seen)
     row = s.rows_of(f.part)
     s.loss.forget(row, newest=f.good)
     s.corrupt.forget(row, newest=f.good)

@@ -39,7 +39,7 @@ class Past:
     """A dead part that came back: if it dies again soon, it flaps."""
 
     key: str
-    spell: int
+    spells: tuple[int, ...]
     seen: int
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.parts import BOTH, Part
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from railkeeper.health.parts import Part
     from railkeeper.health.rows import Table
 
     Floats = npt.NDArray[np.float64]
@@ -55,16 +55,19 @@ def explain_strict(table: Table, bad: Floats, good: Bools, least: float, held: f
         if top < least:
             return out
         ties = np.flatnonzero(weight >= top * (1 - 1e-9))
-        out.append(_choose(table, ties, top, held))
-        left[table.rows_of(out[-1].hyp)[0]] = 0.0
+        first = _preferred(table, ties, held)
+        left[table.rows_of(first)[0]] = 0.0
+        same = ties[table.total(left)[ties] <= top * 1e-9] if len(ties) > 1 else ties
+        out.append(_culprit(table, same, first, top))
 
 
-def _choose(table: Table, ties: npt.NDArray[np.int64], weight: float, held: frozenset[int]) -> Culprit:
-    """Among parts that explain the same, take one already believed, else the smallest; of directions, both."""
-    parts = list(dict.fromkeys((ties // 3).tolist()))
-    parts.sort(key=lambda p: (p not in held, len(table.parts[p].links)))
-    part = parts[0]
+def _preferred(table: Table, ties: npt.NDArray[np.int64], held: frozenset[int]) -> int:
+    """Among hypotheses that explain as much, take a part already believed, else the smallest; of directions, both."""
+    return int(min(ties, key=lambda h: (h // 3 not in held, len(table.parts[h // 3].links), -(h % 3))))
+
+
+def _culprit(table: Table, ties: npt.NDArray[np.int64], first: int, weight: float) -> Culprit:
+    part = first // 3
     directions = tuple(int(h) % 3 for h in ties if int(h) // 3 == part)
-    direction = BOTH if BOTH in directions else directions[0]
-    others = tuple(table.parts[p] for p in parts[1:])
-    return Culprit(table.parts[part], direction, directions, others, 3 * part + direction, weight)
+    others = tuple(table.parts[p] for p in dict.fromkeys((ties // 3).tolist()) if p != part)
+    return Culprit(table.parts[part], first % 3, directions, others, first, weight)
