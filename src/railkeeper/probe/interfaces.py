@@ -19,26 +19,27 @@ if TYPE_CHECKING:
 
     from railkeeper.fabric.model import Fabric
 
-_GETLINK, _DONE, _ERROR = 18, 3, 2
+_GETLINK, _GETNEIGH, _DONE, _ERROR = 18, 30, 3, 2
 _REQUEST_DUMP = 0x301
-_IFNAME, _EXT_MASK, _CARRIER_DOWN_COUNT = 3, 29, 48
+_ADDRESS, _IFNAME, _EXT_MASK, _CARRIER_DOWN_COUNT = 1, 3, 29, 48
+_NEIGH_MAC = 2
+_NUD_VALID = 0x02 | 0x04 | 0x08 | 0x10 | 0x80  # reachable, stale, delay, probe, permanent
 _SKIP_STATS = 1 << 3
 _UP, _LOWER_UP = 0x1, 0x10000
 _HEAD, _LINK, _ATTR = struct.Struct("=IHHII"), struct.Struct("=BxHiII"), struct.Struct("=HH")
-_DUMP = (
-    _HEAD.pack(_HEAD.size + _LINK.size + 8, _GETLINK, _REQUEST_DUMP, 0, 0)
-    + _LINK.pack(0, 0, 0, 0, 0)
-    + struct.pack("=HHI", 8, _EXT_MASK, _SKIP_STATS)
-)
+_NEIGH = struct.Struct("=BxxxiHBB")
+_LINK_DUMP = _LINK.pack(0, 0, 0, 0, 0) + struct.pack("=HHI", 8, _EXT_MASK, _SKIP_STATS)
+_NEIGH_DUMP = _NEIGH.pack(socket.AF_INET6, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Interface:
-    """One interface: its number, whether it is up with a carrier, and how often it has lost its carrier (-1 untold)."""
+    """One interface: number, whether up with a carrier, how often it has lost its carrier (-1 untold), MAC address."""
 
     index: int
     up: bool
     downs: int
+    mac: bytes = b""
 
 
 class InterfaceReader:
@@ -50,17 +51,29 @@ class InterfaceReader:
 
     def read(self) -> dict[str, Interface]:
         """Return all interfaces by name; raises OutsideError when the kernel does not answer."""
-        try:
-            self._socket.sendall(_DUMP)
-            return dict(self._answers())
-        except OSError as e:
-            raise OutsideError(f"interfaces can't be read ({e})", retry=True) from e
+        return dict(_interface(body) for body in self._dump(_GETLINK, _LINK_DUMP))
+
+    def neighbour(self, index: int) -> bytes:
+        """Return the MAC address of an IPv6 neighbour behind an interface, empty where none is known."""
+        for body in self._dump(_GETNEIGH, _NEIGH_DUMP):
+            _, interface, state, _, _ = _NEIGH.unpack_from(body)
+            mac = _attributes(body, _NEIGH.size).get(_NEIGH_MAC, b"")
+            if interface == index and state & _NUD_VALID and len(mac) == 6 and not mac[0] & 1:
+                return mac
+        return b""
 
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
 
-    def _answers(self) -> Iterator[tuple[str, Interface]]:
+    def _dump(self, kind: int, body: bytes) -> list[bytes]:
+        try:
+            self._socket.sendall(_HEAD.pack(_HEAD.size + len(body), kind, _REQUEST_DUMP, 0, 0) + body)
+            return list(self._answers())
+        except OSError as e:
+            raise OutsideError(f"interfaces can't be read ({e})", retry=True) from e
+
+    def _answers(self) -> Iterator[bytes]:
         while True:
             data, at = self._socket.recv(1 << 18), 0
             while at + _HEAD.size <= len(data):
@@ -70,21 +83,25 @@ class InterfaceReader:
                 if kind == _ERROR:
                     code = -struct.unpack_from("=i", data, at + _HEAD.size)[0]
                     raise OSError(code, os.strerror(code))
-                yield _interface(data[at + _HEAD.size : at + size])
+                yield data[at + _HEAD.size : at + size]
                 at += (size + 3) & ~3
 
 
 def _interface(body: bytes) -> tuple[str, Interface]:
     _, _, index, flags, _ = _LINK.unpack_from(body)
-    name, downs, at = "", -1, _LINK.size
+    a = _attributes(body, _LINK.size)
+    name = a.get(_IFNAME, b"").rstrip(b"\0").decode(errors="replace")
+    downs = struct.unpack("=I", a[_CARRIER_DOWN_COUNT])[0] if _CARRIER_DOWN_COUNT in a else -1
+    return name, Interface(index, bool(flags & _UP and flags & _LOWER_UP), downs, a.get(_ADDRESS, b""))
+
+
+def _attributes(body: bytes, at: int) -> dict[int, bytes]:
+    out: dict[int, bytes] = {}
     while at + _ATTR.size <= len(body):
         size, kind = _ATTR.unpack_from(body, at)
-        if kind == _IFNAME:
-            name = body[at + 4 : at + size].rstrip(b"\0").decode(errors="replace")
-        elif kind == _CARRIER_DOWN_COUNT:
-            downs = struct.unpack_from("=I", body, at + 4)[0]
-        at += max((size + 3) & ~3, 4)
-    return name, Interface(index, bool(flags & _UP and flags & _LOWER_UP), downs)
+        out[kind] = body[at + _ATTR.size : at + size]
+        at += max((size + 3) & ~3, _ATTR.size)
+    return out
 
 
 def parse_interfaces(fabric: Fabric, node: int, texts: Iterable[str]) -> tuple[str, ...]:
