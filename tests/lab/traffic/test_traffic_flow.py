@@ -152,6 +152,31 @@ def test_a_path_that_damages_data_is_left_by_the_receivers_word():
     c.step()
 
 
+def test_a_queue_on_a_path_makes_it_skip_and_then_carry_again():
+    c = Channel()
+    c.run(5)
+    c.delay_ms = lambda ev: 20 if ev == c.last_evs[0] else 0
+    c.run(1)
+    queued = int(c.last_evs[0])
+    c.delay_ms = at_once
+    c.run(1)
+    assert c.states[queued] == State.SKIP
+    c.run(6)
+    assert c.states == [State.GOOD] * 8
+    assert c.tx.tally.lost.sum() == 0
+
+
+def test_a_path_that_is_merely_long_is_soon_not_marked():
+    c = Channel()
+    c.run(10)
+    c.delay_ms = lambda ev: 8 if ev == 2 else 0
+    c.run(400)
+    before = c.tx.tally.sent.copy()
+    c.run(100)
+    carried = (c.tx.tally.sent - before)[(c.tx.paths.plane == 0) & c.tx.evs.active]
+    assert carried.min() > 0.7 * carried.max()
+
+
 def test_denials_go_by_the_links_that_paths_cross():
     c = Channel()
     path = make_paths(PathKind.ONEWAY, 0, 1, dst=2, t1=2)

@@ -42,7 +42,7 @@ def test_the_header_has_48_bytes():
 
 @given(bits=st.lists(st.booleans(), min_size=256, max_size=256), top=st.integers(0, (1 << 32) - 1))
 def test_a_sack_is_read_as_written(bits, top):
-    sack = Sack(8, top, 1 << 60, 77, NO_EV, np.array(bits))
+    sack = Sack(8, top, 1 << 60, 77, NO_EV, np.array(bits), np.array(bits[::-1]))
     payload, length = rows(make(Type.SACK, flags=REVERSE, sack=sack))
     got = parse(payload, length)
     assert got.head["flags"][0] == REVERSE
@@ -51,6 +51,7 @@ def test_a_sack_is_read_as_written(bits, top):
     back = read_sack(payload[got.rows[0]])
     assert (back.top, back.hold_ns, back.peer_epoch, back.bad_ev) == (top, 77, 8, NO_EV)
     assert back.seen.tolist() == bits
+    assert back.marked.tolist() == bits[::-1]
 
 
 def test_data_is_sealed_and_any_flipped_bit_is_seen():
@@ -71,7 +72,7 @@ def test_data_is_sealed_and_any_flipped_bit_is_seen():
 
 @pytest.mark.parametrize("n", [0, 1, HEADER_BYTES - 1, HEADER_BYTES, SACK_BYTES - 1])
 def test_a_packet_that_is_cut_is_not_whole(n):
-    payload, length = rows(make(Type.SACK, sack=Sack(0, 0, 0, 0, NO_EV, np.zeros(256, dtype=bool)))[:n])
+    payload, length = rows(make(Type.SACK, sack=Sack(0, 0, 0, 0, NO_EV, *np.zeros((2, 256), dtype=bool)))[:n])
     got = parse(payload, length)
     assert not len(got.rows)
     assert got.stray + len(got.corrupt) == 1

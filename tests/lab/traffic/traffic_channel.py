@@ -47,6 +47,7 @@ class Channel:
             if sack.peer_epoch == 7:
                 sender.on_sack(self.tx, sack, mark=self.rx.cum, now_ns=self.now, size=SIZE)
         sender.find_lost(self.tx, self.now)
+        sender.change(self.tx, evstate.end_skips(self.tx.evs, self.now))
         sender.fall_silent(self.tx, self.now)
         self._probe()
         psns, lost_on = sender.due(self.tx, budget, limit)

@@ -212,7 +212,7 @@ class TrafficNode:
             if len(psns):
                 burst = Burst(flow, psns, lost_on, sender.spray(flow, lost_on))
                 self._outbox.add_data(
-                    burst, epoch=self._epoch, first_port=self._first_port(flow.src), now_ns=now_ns
+                    burst, epoch=self._epoch, first_port=self._first_port(flow.src), now_ns=time.time_ns()
                 )  # fmt: skip
 
     def _flush(self, now_ns: int) -> None:

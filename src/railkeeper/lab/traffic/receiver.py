@@ -27,6 +27,9 @@ _EPOCHS = 1 << 32
 _BACK = np.arange(SACK_BITS - 1, -1, -1, dtype=np.int64)
 _RING = np.arange(SLOTS, dtype=np.int64)
 NONE = -1
+# Lab switches mark nothing, so a delay well above the path's own stands for ECN; the path's own creeps up to what it
+# is, so that a path that is merely long is soon no longer marked.
+MARK_NS, CREEP_NS = 5_000_000, 100_000
 
 
 @dataclass
@@ -34,6 +37,7 @@ class RxFlow:
     """What the receiving end knows of the flow from NIC `src` to NIC `dst`.
 
     - seen: transmissions by seq modulo SLOTS, up to `top`; got: data by PSN modulo SLOTS, all below `cum` complete
+    - marked: of those seen, which met congestion; delay_ns: (EVs of the data,) least one-way delay of each of late
     - back: paths from dst to src, their addresses (n, 16) and links (n, 4), which are allowed; best: (planes,) the EV
       that brings answers, -1 where none does; asked: EVs whose probe has not been answered
     """
@@ -45,8 +49,10 @@ class RxFlow:
     links: npt.NDArray[np.int32]
     allowed: Bools
     best: Ints
+    delay_ns: Ints
     rng: np.random.Generator
     seen: Bools = field(default_factory=lambda: np.zeros(SLOTS, dtype=np.bool_))
+    marked: Bools = field(default_factory=lambda: np.zeros(SLOTS, dtype=np.bool_))
     got: Bools = field(default_factory=lambda: np.zeros(SLOTS, dtype=np.bool_))
     epoch: int = NONE
     top: int = 0
@@ -70,7 +76,7 @@ def make_receiver(fabric: Fabric, src: int, dst: int, rng: np.random.Generator) 
     n = len(back)
     return RxFlow(
         src, dst, back, outer_addresses(fabric, back), links_crossed(fabric, back), np.ones(n, dtype=np.bool_),
-        np.full(fabric.planes, NONE, dtype=np.int64), rng,
+        np.full(fabric.planes, NONE, dtype=np.int64), np.full(n, _EPOCHS, dtype=np.int64), rng,
     )  # fmt: skip
 
 
@@ -81,7 +87,9 @@ def on_data(flow: RxFlow, head: npt.NDArray[Any], arrived_ns: Ints) -> None:
         return
     mine = head["epoch"] == flow.epoch
     head, arrived_ns = head[mine], arrived_ns[mine]
-    _see(flow, head["seq"].astype(np.int64))
+    seqs = head["seq"].astype(np.int64)
+    _see(flow, seqs)
+    _mark(flow, seqs, head["ev"].astype(np.int64), arrived_ns - head["time_ns"].astype(np.int64))
     adopt(flow, int(head["mark"].max()))
     _place(flow, head["psn"].astype(np.int64))
     flow.echo_ns, flow.echo_at_ns = int(head["time_ns"][-1]), int(arrived_ns[-1])
@@ -115,6 +123,15 @@ def _see(flow: RxFlow, seqs: Ints) -> None:
     flow.seen[seqs[seqs > top - SLOTS] & _MASK] = True
 
 
+def _mark(flow: RxFlow, seqs: Ints, evs: Ints, delay_ns: Ints) -> None:
+    evs = np.minimum(evs, len(flow.delay_ns) - 1)
+    above_ns = delay_ns - flow.delay_ns[evs]
+    # What delays all packets alike is a sender that had to wait for its CPU, not a queue on a path.
+    flow.marked[seqs & _MASK] = above_ns > max(0, int(above_ns.min())) + MARK_NS
+    flow.delay_ns[evs] += CREEP_NS
+    np.minimum.at(flow.delay_ns, evs, delay_ns)
+
+
 def _place(flow: RxFlow, psns: Ints) -> None:
     fits = psns[(psns >= flow.cum) & (psns < flow.cum + SLOTS)]
     fresh = fits[~flow.got[fits & _MASK]]
@@ -144,7 +161,7 @@ def write_sack(flow: RxFlow, now_ns: int) -> Sack:
     sack = Sack(
         peer_epoch=max(flow.epoch, 0), top=flow.top, echo_ns=flow.echo_ns,
         hold_ns=min(max(0, now_ns - flow.echo_at_ns), _EPOCHS - 1), bad_ev=flow.bad_ev,
-        seen=flow.seen[seqs & _MASK] & (seqs >= 0),
+        seen=flow.seen[seqs & _MASK] & (seqs >= 0), marked=flow.marked[seqs & _MASK],
     )  # fmt: skip
     flow.echo_ns, flow.bad_ev, flow.owed, flow.said_ns = 0, NO_EV, False, now_ns
     return sack

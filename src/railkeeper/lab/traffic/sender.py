@@ -35,6 +35,7 @@ SAME_EV_NS = 5_000_000
 OTHER_EV_NS = 60_000_000
 TIMEOUT_NS = 250_000_000
 SILENT_NS = 2_000_000_000
+SKIP_NS = 200_000_000  # a few wake-ups: a mark tells of what was some round trips ago
 MAX_PATIENCE, PATIENCE_ENDS_NS = 16, 10_000_000_000
 PROBE_EVERY_NS, PROBE_TIMEOUT_NS = 150_000_000, 400_000_000
 _BITS = np.arange(SACK_BITS, dtype=np.int64)
@@ -130,7 +131,7 @@ def ev_paths(fabric: Fabric, src: int, dst: int) -> Paths:
 def default_rules(paths: Paths) -> EvRules:
     """Return the rules for a set of paths: see `make_flow`."""
     per_plane = int(np.bincount(paths.plane).max())
-    return EvRules(active_per_plane=-(-3 * per_plane // 4), min_active=max(1, len(paths) // 4))
+    return EvRules(active_per_plane=-(-3 * per_plane // 4), min_active=max(1, len(paths) // 4), skip_ns=SKIP_NS)
 
 
 # -- sending ----------------------------------------------------------------------------------------
@@ -217,8 +218,12 @@ def looked(flow: TxFlow, looked_ns: int) -> None:
 def on_sack(flow: TxFlow, sack: Sack, *, mark: int, now_ns: int, size: int) -> None:
     """Take in a SACK that answers this run of the flow; `size`: payload bytes of a packet."""
     seqs = sack.top - (SACK_BITS - 1) + _BITS
-    seen = seqs[sack.seen & (seqs >= max(0, flow.next_seq - SLOTS)) & (seqs < flow.next_seq)]
-    _acknowledge(flow, seen & _MASK, size, now_ns)
+    seen = sack.seen & (seqs >= max(0, flow.next_seq - SLOTS)) & (seqs < flow.next_seq)
+    marked = seqs[seen & sack.marked] & _MASK
+    congested = flow.ev_of[marked[flow.fate[marked] == FLYING]]
+    if len(congested):
+        change(flow, evstate.apply(flow.evs, Event.SKIP_ONCE, evstate.distinct(congested), now_ns))
+    _acknowledge(flow, seqs[seen] & _MASK, size, now_ns)
     _complete(flow, mark, sack.top, size, now_ns)
     if sack.echo_ns:
         rtt = max(0, now_ns - sack.echo_ns - sack.hold_ns)

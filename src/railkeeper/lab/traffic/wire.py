@@ -48,7 +48,7 @@ HEADER = np.dtype(
     ]
 )  # fmt: skip
 _HEAD = struct.Struct(">HBBBBBBIIHhIIIIQ")
-_SACK = struct.Struct(f">IIQIHH{SACK_BITS // 8}s")
+_SACK = struct.Struct(f">IIQIHH{SACK_BITS // 4}s")
 SACK_BYTES = HEADER_BYTES + _SACK.size
 _MIN_BYTES = {Type.DATA: HEADER_BYTES, Type.SACK: SACK_BYTES, Type.PROBE: PROBE_BYTES, Type.REPLY: PROBE_BYTES}
 
@@ -59,7 +59,7 @@ class Sack:
 
     `peer_epoch`: run of the sender it answers; `top`: highest `seq` seen; `echo_ns`: the time in the newest arrival, 0
     without one; `hold_ns`: how long the receiver kept it; `bad_ev`: EV for which M = ALWAYS_SKIP, NO_EV without one;
-    `seen`: (256,) whether `top - 255 + i` has arrived.
+    `seen`: (256,) whether `top - 255 + i` has arrived; `marked`: (256,) whether it met congestion, M = SKIP_ONCE.
     """
 
     peer_epoch: int
@@ -68,6 +68,7 @@ class Sack:
     hold_ns: int
     bad_ev: int
     seen: npt.NDArray[np.bool_]
+    marked: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def control(
     )  # fmt: skip
     body = bytes(PROBE_BYTES - HEADER_BYTES)
     if sack is not None:
-        bits = np.packbits(sack.seen).tobytes()
+        bits = np.packbits(np.concatenate([sack.seen, sack.marked])).tobytes()
         body = _SACK.pack(sack.peer_epoch, sack.top, sack.echo_ns, sack.hold_ns, sack.bad_ev, 0, bits)
     return head + zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "big") + body
 
@@ -104,8 +105,8 @@ def read_sack(payload: npt.NDArray[np.uint8]) -> Sack:
     """Return the body of a SACK from its datagram (bytes,)."""
     raw = payload[HEADER_BYTES:SACK_BYTES].tobytes()
     peer_epoch, top, echo_ns, hold_ns, bad_ev, _, bits = _SACK.unpack(raw)
-    seen = np.unpackbits(np.frombuffer(bits, dtype=np.uint8)).astype(np.bool_)
-    return Sack(peer_epoch, top, echo_ns, hold_ns, bad_ev, seen)
+    both = np.unpackbits(np.frombuffer(bits, dtype=np.uint8)).view(np.bool_)
+    return Sack(peer_epoch, top, echo_ns, hold_ns, bad_ev, both[:SACK_BITS], both[SACK_BITS:])
 
 
 def seal(packets: npt.NDArray[np.uint8]) -> None:
