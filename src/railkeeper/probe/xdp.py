@@ -13,6 +13,7 @@ import mmap
 import os
 import socket
 import struct
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -33,6 +34,7 @@ _IP_LENGTH, _DESTINATION, _UDP_LENGTH = slice(18, 20), slice(38, 54), slice(58, 
 _DESCRIPTOR = np.dtype([("address", "u8"), ("length", "u4"), ("options", "u4")])
 _BUSY = frozenset({errno.EAGAIN, errno.EBUSY, errno.ENOBUFS, errno.EINTR})
 _MAX_KICKS = 1000
+_BIND_TRIES, _BIND_PAUSE_S = 100, 0.01
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -56,6 +58,7 @@ class XdpSender:
 
     def __init__(self, address: FrameAddress, *, slots: int = 256) -> None:
         self._slots = slots
+        self._maps: list[mmap.mmap] = []
         self._memory = mmap.mmap(-1, slots * _FRAME_BYTES)
         self._frames = np.frombuffer(self._memory, dtype=np.uint8).reshape(slots, _FRAME_BYTES)
         self._frames[:, :_HEADER_BYTES] = np.frombuffer(_header(address), dtype=np.uint8)
@@ -86,7 +89,11 @@ class XdpSender:
         return n - self._kick((produced + n) & 0xFFFFFFFF)
 
     def close(self) -> None:
-        """Close the socket; the rings go with it."""
+        """Close the socket and let go of its rings, without which the kernel would keep the interface's queue busy."""
+        self._produced = self._consumed = self._completed = self._released = np.zeros(1, dtype=np.uint32)
+        self._ring = np.zeros(0, dtype=_DESCRIPTOR)
+        while self._maps:
+            self._maps.pop().close()
         self._socket.close()
 
     def _kick(self, target: int) -> int:
@@ -111,10 +118,7 @@ class XdpSender:
         self._map_rings(struct.unpack("16Q", s.getsockopt(SOL_XDP, _MMAP_OFFSETS, 128)))
         with contextlib.suppress(OSError):  # before Linux 6.17: 32 frames per kick
             s.setsockopt(SOL_XDP, _MAX_TX_BUDGET, struct.pack("I", n))
-        address = struct.pack("HHIII", AF_XDP, _COPY_MODE, interface, 0, 0)
-        if _libc.bind(s.fileno(), address, len(address)) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
+        _bind(s.fileno(), interface)
 
     def _map_rings(self, offsets: tuple[int, ...]) -> None:
         produced, consumed, ring, _ = offsets[4:8]
@@ -128,7 +132,21 @@ class XdpSender:
         self._ring["address"] = np.arange(n, dtype=np.uint64) * np.uint64(_FRAME_BYTES)
 
     def _map(self, size: int, at: int) -> mmap.mmap:
-        return mmap.mmap(self._socket.fileno(), size, mmap.MAP_SHARED | mmap.MAP_POPULATE, offset=at)
+        self._maps.append(mmap.mmap(self._socket.fileno(), size, mmap.MAP_SHARED | mmap.MAP_POPULATE, offset=at))
+        return self._maps[-1]
+
+
+def _bind(fd: int, interface: int) -> None:
+    """Bind to the interface's first queue; one that another socket has just left is busy for a moment yet."""
+    address = struct.pack("HHIII", AF_XDP, _COPY_MODE, interface, 0, 0)
+    for _ in range(_BIND_TRIES):
+        if _libc.bind(fd, address, len(address)) == 0:
+            return
+        code = ctypes.get_errno()
+        if code != errno.EBUSY:
+            break
+        time.sleep(_BIND_PAUSE_S)
+    raise OSError(code, os.strerror(code))
 
 
 def _u32(memory: mmap.mmap, offset: int) -> npt.NDArray[np.uint32]:
