@@ -14,6 +14,7 @@ MAX_LINES_OF_CODE = 400
 BELOW_TELEMETRY = {"probe", "fabric", "base"}
 MAY_IMPORT = {
     "base": set(),
+    "data": set(),
     "fabric": {"base"},
     "probe": {"fabric", "base"},
     "telemetry": BELOW_TELEMETRY,

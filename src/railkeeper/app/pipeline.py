@@ -19,6 +19,7 @@ from railkeeper.app.events import (
     incident_event,
     tick_event,
 )
+from railkeeper.app.inputs import Confirmation
 from railkeeper.health.fault import Fault, LocatorConfig, Observation
 from railkeeper.health.locate import LocatorState, judge, new_state, seed_state
 from railkeeper.probe.join import join_reports
@@ -32,7 +33,7 @@ from railkeeper.telemetry.ports import PortStates, unread_ports
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from railkeeper.app.inputs import Confirmation, TickInput
+    from railkeeper.app.inputs import TickInput
     from railkeeper.app.traffic import TrafficTick
     from railkeeper.fabric.model import Fabric
     from railkeeper.probe.pathstats import PathStats
@@ -105,7 +106,7 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
         locator=locator,
         traffic=tr.merge(state.traffic, sums),
         senders=_senders(state.senders, given),
-        held={**state.held, **{c.sender: c for c in given.confirmations}},
+        held=_held(state.held, given),
         ticks=state.ticks + 1,
     )
     state, steps = _respond(setup, state, faults, given.tick, now)
@@ -134,6 +135,16 @@ def merge_ports(fabric: Fabric, given: TickInput) -> PortStates:
 def _senders(known: dict[str, int], given: TickInput) -> dict[str, int]:
     heard = {**known, **{f"sender/n{r.node}": given.tick for r in given.flows}}
     return {name: tick for name, tick in heard.items() if given.tick - tick <= SENDER_GONE_TICKS}
+
+
+def _held(known: dict[str, Confirmation], given: TickInput) -> dict[str, Confirmation]:
+    """Return what each sender holds: by its word, or by its last report where the word was lost."""
+    held = {**known, **{c.sender: c for c in given.confirmations}}
+    for report in given.flows:
+        name = f"sender/n{report.node}"
+        if name not in held or report.deny_version > held[name].version:
+            held[name] = Confirmation(name, report.deny_version, 0, 0)
+    return held
 
 
 def _respond(

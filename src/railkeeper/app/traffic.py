@@ -51,18 +51,23 @@ def _sum(fabric: Fabric, tick: int, group: list[FlowReport]) -> TrafficTick:
     for report in group:
         crossed = links_crossed(fabric, report.stats.paths)
         _add(link_sent, crossed, report.stats.sent)
-        _add(link_lost, crossed, report.stats.lost)
+        _add(link_lost, crossed, np.maximum(truly_lost(report), 0))
     return TrafficTick(
         tick=tick,
         senders=len(group),
         sent=sum(int(r.stats.sent.sum()) for r in group),
-        lost=sum(int(r.stats.lost.sum()) for r in group),
+        lost=sum(int(truly_lost(r).sum()) for r in group),
         retransmitted=sum(int(r.stats.retransmitted.sum()) for r in group),
         delivered_bytes=sum(int(r.stats.delivered_bytes.sum()) for r in group),
         busbw_bps=float(np.mean([r.busbw_bps for r in group])),
         link_sent=link_sent,
         link_lost=link_lost,
     )
+
+
+def truly_lost(report: FlowReport) -> npt.NDArray[np.int64]:
+    """Return (n,) packets lost: given up, less those that came after all; below 0 where these are of earlier ticks."""
+    return report.stats.lost - report.stats.spurious
 
 
 def _add(sums: dict[int, int], crossed: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> None:

@@ -31,6 +31,7 @@ from railkeeper.lab.switchread import SwitchReader
 from railkeeper.lab.traffic.config import TrafficConfig
 from railkeeper.lab.traffic.node import run_sender
 from railkeeper.probe.agent import AgentConfig, run_agent
+from railkeeper.probe.plan import ProbeBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from railkeeper.telemetry.ports import PortStates
 
 _PR_SET_PDEATHSIG = 1
+# All nodes of a lab share one machine: what they send together is bounded, whatever their number.
+PROBES_PER_S, PACKETS_PER_S, WAKES_PER_S = 9600.0, 6400.0, 400.0
 _REVIVE_EVERY_MS = 500
 
 
@@ -152,15 +155,19 @@ def _start_processes(session: Session) -> None:
 
 def agent_config(fabric: Fabric, node: int, options: SessionOptions) -> AgentConfig:
     """Return the settings of a node's agent in the lab."""
-    interfaces = _interfaces(fabric, node)
-    return AgentConfig(fabric=fabric, node=node, keeper=options.keeper, tick_s=options.tick_s, interfaces=interfaces)
+    budget = ProbeBudget(probes_per_s=min(600.0, PROBES_PER_S / fabric.n_nodes))
+    return AgentConfig(
+        fabric=fabric, node=node, keeper=options.keeper, tick_s=options.tick_s,
+        interfaces=_interfaces(fabric, node), budget=budget,
+    )  # fmt: skip
 
 
 def traffic_config(fabric: Fabric, node: int, options: SessionOptions) -> TrafficConfig:
     """Return the settings of a node's traffic in the lab."""
     return TrafficConfig(
         fabric=fabric, node=node, keeper=options.keeper, tick_s=options.tick_s,
-        rate_pps=options.traffic_pps, interfaces=_interfaces(fabric, node),
+        rate_pps=max(1.0, min(options.traffic_pps, PACKETS_PER_S / fabric.n_nics)), interfaces=_interfaces(fabric, node),
+        wake_s=min(0.1, max(0.05, fabric.n_nodes / WAKES_PER_S)),
     )  # fmt: skip
 
 
