@@ -41,7 +41,7 @@ class LocatorConfig:
     flap_window_s: float = 20.0
     flap_gap_s: float = 6.0
     optic_flap_max_s: float = 8.0
-    patience_s: float = 15.0
+    patience_s: float = 30.0
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
 
 DELAY_TICKS = 2  # ticks over which a least delay is taken
-SPREADS = 4.0  # a delay must stand out of its peers by so many of their spreads
+SPREADS = 8.0  # a delay must stand out of its peers by so many of their spreads
 TIMES, TIMES_HOST = 2, 3  # ticks in a row before it is told
 GOOD_TICKS = 4
 TIE_TICKS = 4
-SLOW_WINDOWS = (2, 3, 4, 6, 8)
+SLOW_WINDOWS = (2, 3, 4, 6, 8, 12, 16)
 LEAST_TRAINS, LEAST_TRAINS_SHORT = 4, 6
 SLOW_NATS = 14.0
+SLOW_TICKS = 4  # ticks over which an open fault is looked at
 CHANCE_SLOW = 0.02  # share of trains on healthy paths that a busy host slows anyway, at least
 NEAR_NOMINAL, OF_PEERS = 1.3, 0.5  # slow too: hardly above nominal, while peers are twice as fast
 WAIT_FOR_TRAINS = 5
@@ -58,9 +59,9 @@ def excess_ms(s: LocatorState) -> tuple[Floats, Floats]:
         at = np.flatnonzero((s.rows.group == g) & np.isfinite(least))
         if len(at) < 4:
             continue
-        low, base, middle = np.quantile(least[at], [0.1, 0.25, 0.5])
+        low, base = np.quantile(least[at], [0.05, 0.25])  # several faults at once may delay more than half of the rows
         excess[at] = least[at] - base
-        limit[at] = max(s.config.delay_floor_ms, SPREADS * (middle - low))
+        limit[at] = max(s.config.delay_floor_ms, SPREADS * (base - low))
     return excess, limit
 
 
@@ -228,11 +229,19 @@ def _follow_slow(s: LocatorState, f: Tracked, slow: Bools, fast: Bools) -> None:
         return
     hyp = 3 * s.index[f.part] + f.direction
     row = s.table.rows_of(hyp)[0]
-    if slow[0, row].any() and not fast[0, row].any():
-        trains = s.trains.last(4).astype(np.float64)[:, row]
+    n_slow, n_fast = slow[:SLOW_TICKS].sum(axis=0), fast[:SLOW_TICKS].sum(axis=0)
+    still, others = _share_slow(n_slow[row], n_fast[row]), _share_slow(n_slow, n_fast)
+    if still > 0.8 and others < 0.6:
+        trains = s.trains.last(SLOW_TICKS).astype(np.float64)[:, row]
         f.gbps = float(np.nanmax(trains)) / s.config.nominal_bps * s.fabric.link_gbps
         f.good, f.status, f.seen = 0, OPEN, s.tick
-    elif fast[0, row].any() and not slow[0, row].any():
+    elif still < max(0.2, 2 * others) and fast[0, row].any():
         _one_good_tick(s, f)
-    elif mostly_late(s, hyp):
+    elif math.isnan(still) and mostly_late(s, hyp):
         f.good, f.status, f.seen = 0, OPEN, s.tick
+
+
+def _share_slow(n_slow: npt.NDArray[np.integer], n_fast: npt.NDArray[np.integer]) -> float:
+    """Return the share of rows with trains of which none was fast; NaN without trains."""
+    known = (n_slow + n_fast) > 0
+    return float((n_fast[known] == 0).mean()) if known.any() else math.nan

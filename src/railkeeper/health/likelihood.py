@@ -89,7 +89,7 @@ def log_ratio(n: Floats, x: Floats, survive: Floats, times: Floats, rates: Float
     return np.asarray(gain @ x[lossy] + clean * np.log1p(-rates))
 
 
-_DENSE_LOGIT = np.linspace(np.log(1e-6), np.log(2000.0), 260)
+_DENSE_LOGIT = np.linspace(np.log(1e-6), np.log(2000.0), 110)
 _DENSE = 1 / (1 + np.exp(-_DENSE_LOGIT))
 _BETWEEN = np.linspace(-1.0, 1.0, 33) * float(_DENSE_LOGIT[1] - _DENSE_LOGIT[0])
 

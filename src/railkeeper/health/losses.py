@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from railkeeper.health.evidence import TickRows
+    from railkeeper.health.parts import Part
     from railkeeper.health.rows import Table
     from railkeeper.health.state import LocatorState
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 WINDOWS = (2, 4, 8, 16, 32, 64, 128)
+EVERY_TICK = 8  # windows up to here are looked at in each tick, twice as long ones half as often, and so on
 LEAST_LOSSES = 3
 BAD_TICKS, BAD_TICKS_HOST = 3, 4  # distinct ticks with losses before they are more than one burst
 DEAD_RATE = 0.97  # above this the rules for dead parts decide
@@ -33,6 +35,8 @@ CLEAR_NATS = 7.0  # the old rate would have shown itself with odds of e**7
 CHANGE_NATS = 8.0
 DOUBT_NATS = 2.0
 CLEAR_TICKS = 4
+HOST_CAUTION = 3.0  # nats more for parts of one host: its own trouble looks the same
+RETARGET_EVERY = 4  # ticks
 
 
 def judge_losses(s: LocatorState, family: str, counts: Counts) -> None:
@@ -45,11 +49,12 @@ def judge_losses(s: LocatorState, family: str, counts: Counts) -> None:
 
 # -- new faults --------------------------------------------------------------------------------------
 def _find(s: LocatorState, family: str, counts: Counts) -> None:
-    n, x, done = np.zeros(len(s.rows), dtype=np.int64), np.zeros(len(s.rows), dtype=np.int64), 0
     found: list[Suspect] = []
+    window = 0
     for ticks in WINDOWS:
-        more_n, more_x = counts.sums(done, ticks)
-        n, x, done = n + more_n, x + more_x, ticks
+        if not found and s.ticks_seen % max(ticks // EVERY_TICK, 1):
+            continue
+        n, x = counts.sums(0, ticks)
         here = _explain_window(s, family, n, x) if x.sum() >= LEAST_LOSSES else []
         if found and not here:
             break
@@ -84,9 +89,7 @@ def _older_losses(s: LocatorState, counts: Counts, found: list[Suspect], ticks: 
     return bool(counts.sums(ticks, 2 * ticks)[1][row].any())
 
 
-def _explain_window(
-    s: LocatorState, family: str, n: Longs, x: Longs, table: Table | None = None
-) -> list[Suspect]:
+def _explain_window(s: LocatorState, family: str, n: Longs, x: Longs, table: Table | None = None) -> list[Suspect]:
     table = table or s.table
     barred = frozenset(s.index[f.part] for f in s.live(family) if f.part in s.index)
     window = Window(table, n, x, _survive_open(s, family, n, x), s.config.background_loss)
@@ -159,19 +162,59 @@ def _background(s: LocatorState, family: str, window: Window, hyps: list[int]) -
 def _tell(s: LocatorState, family: str, counts: Counts, suspect: Suspect, ticks: int) -> bool:
     """Open a fault if its evidence is enough, steady and fits no other part; else keep it waiting."""
     n, x = _series(s, counts, suspect.hyp, ticks)
-    w = s.suspect(family, suspect.part.component)
+    w = s.suspect(family, suspect.part.component, within=KEPT // EVERY_TICK)
     patient = (s.tick - w.first) * s.config.tick_s >= s.config.patience_s
     needed = BAD_TICKS_HOST if suspect.part.of_one_host else BAD_TICKS
     if w.times < 2 or (suspect.margin < CLOSE and not patient) or int((x > 0).sum()) < needed:
         return False
     if suspect.fit.rate > DEAD_RATE and not patient:
         return False
+    if suspect.part.of_one_host and suspect.fit.llr < s.threshold + HOST_CAUTION:
+        return False
     form = shape(n, x)
     if form not in {STEADY, SPELLS} or (form == SPELLS and family == CORRUPT):
+        return False
+    if _belongs_to_open(s, family, counts, suspect):
         return False
     counts.forget(s.rows_of(suspect.part), newest=ticks - int(np.flatnonzero(x > 0)[0]))
     _open(s, family, suspect, form, (n, x))
     return True
+
+
+def _belongs_to_open(s: LocatorState, family: str, counts: Counts, suspect: Suspect) -> bool:
+    """Whether a wider part explains an open fault and the suspect together: then the open one was told too narrowly."""
+    for f in s.live(family):
+        wider = [p for p in s.table.parts if _holds(p, f.part) and _holds(p, suspect.part)]
+        if wider and _retarget(s, f, counts, frozenset(wider)):
+            return True
+    return False
+
+
+def _holds(part: Part, other: Part) -> bool:
+    return bool(np.isin(other.links, part.links).all())
+
+
+def _retarget(s: LocatorState, f: Tracked, counts: Counts, wanted: frozenset[Part] | None = None) -> bool:
+    """Explain anew what an open fault explains; where another single part does it better, the fault is that part's."""
+    n, x = counts.sums(0, min(s.ticks_seen - f.rate_since + 1, KEPT))
+    window = Window(s.table, n, x, _base_without(s, f), s.config.background_loss)
+    barred = frozenset(s.index[g.part] for g in s.live(f.family) if g is not f and g.part in s.index)
+    chosen = explain(window, s.threshold, barred)
+    if any(h // 3 == s.index[f.part] for h in chosen):
+        return False
+    for suspect in suspects(window, chosen):
+        if np.isin(suspect.part.links, f.part.links).any() and (wanted is None or suspect.part in wanted):
+            if suspect.margin < CLOSE and wanted is None:
+                return False
+            f.part, f.direction, f.directions = suspect.part, suspect.direction, suspect.directions
+            f.ties, f.rate, f.rate_low, f.rate_high = (
+                suspect.rivals,
+                suspect.fit.rate,
+                suspect.fit.low,
+                suspect.fit.high,
+            )
+            return True
+    return False
 
 
 def _series(s: LocatorState, counts: Counts, hyp: int, ticks: int) -> tuple[Floats, Floats]:
@@ -217,6 +260,8 @@ def _follow(s: LocatorState, f: Tracked, counts: Counts) -> None:
         _clear(s, f, counts, well)
     elif not well:
         _notice_change(s, f, counts)
+        if s.ticks_seen % RETARGET_EVERY == 0:
+            _retarget(s, f, counts)
         _refit(s, f, counts)
 
 
@@ -231,7 +276,7 @@ def _well_ticks(s: LocatorState, f: Tracked, counts: Counts) -> int:
         if absent < DOUBT_NATS or fit(n, x, base, times).llr >= DOUBT_NATS:
             continue
         doubt = 1
-        if absent >= CLEAR_NATS and ticks >= CLEAR_TICKS:
+        if (absent >= CLEAR_NATS and ticks >= CLEAR_TICKS) or ticks == KEPT:
             return ticks
     return doubt
 

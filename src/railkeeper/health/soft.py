@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 MOST_PARTS = 5  # faults that one explanation may add at once
 ODDS_OF_ANOTHER = 10.0  # nats that a further part must earn before a set with it is preferred
-SAME_DIRECTION = 2.0  # nats within which two directions of a part fit equally
-HOST_CAUTION = 3.0  # nats more for parts of one host: its own trouble looks the same
+SAME_DIRECTION = 3.0  # nats within which two directions of a part fit equally
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,7 @@ class Window:
 
     def score(self, base: Floats) -> Floats:
         """Score all hypotheses over `base`."""
-        llr = score(self.table, self.n, self.x, base)
-        return np.where(self.table.of_one_host, llr - HOST_CAUTION, llr)
+        return score(self.table, self.n, self.x, base)
 
     def through(self, base: Floats, hyp: int, rate: float) -> Floats:
         """Return `base` with a hypothesis added."""
@@ -156,7 +154,7 @@ def _weigh(window: Window, chosen: dict[int, Fit], hyp: int) -> Suspect:
     scores = window.score(base)
     part = hyp // 3
     fits = [window.fit(3 * part + d, base) for d in range(3)]
-    own = np.array([f.llr for f in fits]) - (HOST_CAUTION if window.table.of_one_host[hyp] else 0.0)
+    own = np.array([f.llr for f in fits])
     scores[3 * part : 3 * part + 3] = -np.inf
     for other in chosen:
         if other != hyp:

@@ -10,7 +10,7 @@ import numpy as np
 
 from railkeeper.fabric.names import Component, name_of
 from railkeeper.health.carriers import Carriers, new_carriers
-from railkeeper.health.evidence import RECENT, Counts, Ring, TickRows
+from railkeeper.health.evidence import KEPT, RECENT, Counts, Ring, TickRows
 from railkeeper.health.fault import CLEARED, LocatorConfig
 from railkeeper.health.parts import BOTH, Part, Parts
 from railkeeper.health.rows import Rows, Table, make_table
@@ -109,12 +109,12 @@ class LocatorState:
         self.faults.append(fault)
         return fault
 
-    def suspect(self, family: str, component: Component) -> Waiting:
-        """Note a suspicion; one that was not raised in the tick before begins anew."""
+    def suspect(self, family: str, component: Component, within: int = 1) -> Waiting:
+        """Note a suspicion; one that was not raised in the `within` ticks before begins anew."""
         w = self.waiting.get((family, component))
-        if w is None or w.last < self.tick - 1:
+        if w is None or w.last < self.tick - within:
             w = Waiting(self.tick, self.tick)
-        elif w.last == self.tick - 1:
+        elif w.last < self.tick:
             w.times, w.last = w.times + 1, self.tick
         self.waiting[family, component] = w
         return w
@@ -122,7 +122,7 @@ class LocatorState:
     def drop_stale(self) -> None:
         """Forget cleared faults and old suspicions."""
         self.faults = [f for f in self.faults if f.status != CLEARED]
-        self.waiting = {k: w for k, w in self.waiting.items() if w.last >= self.tick - 1}
+        self.waiting = {k: w for k, w in self.waiting.items() if w.last >= self.tick - KEPT}
 
 
 def make_table_of_nothing() -> Table:
