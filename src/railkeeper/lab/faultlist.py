@@ -55,7 +55,8 @@ def _singles(fabric: Fabric, rng: random.Random) -> list[dict[str, Any]]:
 
 
 def _group(fabric: Fabric, rng: random.Random, name: str) -> list[dict[str, Any]]:
-    size, members, used_links, used_nodes = rng.choice((2, 2, 3)), [], set[int](), set[int]()
+    size, used_links, used_nodes = rng.choice((2, 2, 3)), set[int](), set[int]()
+    members: list[dict[str, Any]] = []
     while len(members) < size:
         kind = rng.choice(_GROUP_KINDS)
         target = (

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgpack
+import numpy as np
 import zmq
 
 from railkeeper.base.errors import RailkeeperError
@@ -32,11 +33,10 @@ from railkeeper.lab.traffic.config import TrafficConfig
 from railkeeper.lab.traffic.node import run_sender
 from railkeeper.probe.agent import AgentConfig, run_agent
 from railkeeper.probe.plan import ProbeBudget
+from railkeeper.telemetry.ports import PortStates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from railkeeper.telemetry.ports import PortStates
 
 _PR_SET_PDEATHSIG = 1
 # All nodes of a lab share one machine: what they send together is bounded, whatever their number.
@@ -166,7 +166,8 @@ def traffic_config(fabric: Fabric, node: int, options: SessionOptions) -> Traffi
     """Return the settings of a node's traffic in the lab."""
     return TrafficConfig(
         fabric=fabric, node=node, keeper=options.keeper, tick_s=options.tick_s,
-        rate_pps=max(1.0, min(options.traffic_pps, PACKETS_PER_S / fabric.n_nics)), interfaces=_interfaces(fabric, node),
+        rate_pps=max(1.0, min(options.traffic_pps, PACKETS_PER_S / fabric.n_nics)),
+        interfaces=_interfaces(fabric, node),
         wake_s=min(0.1, max(0.05, fabric.n_nodes / WAKES_PER_S)),
     )  # fmt: skip
 
@@ -243,12 +244,13 @@ def options_json(options: SessionOptions) -> str:
 
 def port_states(columns: dict[str, bytes]) -> PortStates:
     """Return what the command `ports` answered as columns again."""
-    import numpy as np  # noqa: PLC0415
-
-    from railkeeper.telemetry.ports import PortStates  # noqa: PLC0415
-
-    types = {"lower": np.int8, "upper": np.int8, "switch_answers": np.int8}
-    return PortStates(**{name: np.frombuffer(data, dtype=types.get(name, np.int64)) for name, data in columns.items()})
+    return PortStates(
+        lower=np.frombuffer(columns["lower"], dtype=np.int8),
+        upper=np.frombuffer(columns["upper"], dtype=np.int8),
+        lower_downs=np.frombuffer(columns["lower_downs"], dtype=np.int64),
+        upper_downs=np.frombuffer(columns["upper_downs"], dtype=np.int64),
+        switch_answers=np.frombuffer(columns["switch_answers"], dtype=np.int8),
+    )
 
 
 if __name__ == "__main__":

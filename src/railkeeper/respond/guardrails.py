@@ -43,7 +43,7 @@ class Limits:
     min_confidence: float = 0.9
     max_in_force: int = 32
     max_per_minute: int = 30
-    cooldown_s: float = 5.0
+    cooldown_s: float = 1.0
     hold_s: float = 5.0
     frozen: tuple[tuple[float, float], ...] = ()
 
