@@ -61,9 +61,9 @@ CASES = [
     ("too fast", wish(), Limits(dry_run=False, max_per_minute=1), {"actions": [past(approved=41.0)]}, {"rate"}),
     ("slow enough", wish(), Limits(dry_run=False, max_per_minute=1), {"actions": [past(approved=40.0)]}, set()),
     ("again too soon", wish("p0/t1-0"), ON,
-     {"actions": [past(status=ActionStatus.LIFTED, ended=95.5)]}, {"cool-down"}),
-    ("again later", wish("p0/t1-0"), ON, {"actions": [past(status=ActionStatus.LIFTED, ended=95.0)]}, set()),
-    ("another target soon", wish("p0/t1-2"), ON, {"actions": [past(status=ActionStatus.LIFTED, ended=99.0)]}, set()),
+     {"actions": [past(status=ActionStatus.LIFTED, ended=99.5)]}, {"cool-down"}),
+    ("again later", wish("p0/t1-0"), ON, {"actions": [past(status=ActionStatus.LIFTED, ended=99.0)]}, set()),
+    ("another target soon", wish("p0/t1-2"), ON, {"actions": [past(status=ActionStatus.LIFTED, ended=99.5)]}, set()),
 ]  # fmt: skip
 
 

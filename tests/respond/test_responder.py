@@ -177,6 +177,7 @@ def test_a_replacement_that_is_refused_leaves_the_old_denial():
 
 def test_a_fault_that_is_soon_back_is_the_same_incident():
     story = Story()
+    story.limits = replace(ON, cooldown_s=5)
     bad = fault("p0/t1-1")
     story.tick(bad)
     story.tick(cleared(bad), after=6)
