@@ -162,7 +162,9 @@ class Agent:
             packets, self._addresses[rows], self._config.port, interfaces=self._interfaces[self._port_of_row[rows]]
         )
         # What was refused never set out on its path: it is no loss of the path, and the port's state tells why.
-        self._window.sent(tick, rows[result.sent], result.unsent)
+        # What was stamped and then held up here for long may come too late: that is our doing, not the path's.
+        held_up = len(rows) if time.time_ns() - now_ns > self._config.grace_s / 2 * 1e9 else 0
+        self._window.sent(tick, rows[result.sent], max(result.unsent, held_up))
 
     def _receive(self, now_ns: int) -> bool:
         """Read what has come; returns whether all of it is read."""
