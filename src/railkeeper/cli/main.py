@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from railkeeper import __version__
-from railkeeper.cli import agent_cmd, demo_cmd, fabric_cmd, journal_cmd, lab_cmd, run_cmd
+from railkeeper.cli import agent_cmd, bench_cmd, demo_cmd, fabric_cmd, journal_cmd, lab_cmd, run_cmd
 from railkeeper.cli.errors import run
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.command()(journal_cmd.actions)
 app.command()(journal_cmd.query)
 app.add_typer(fabric_cmd.app, name="fabric")
 app.add_typer(lab_cmd.app, name="lab")
+app.add_typer(bench_cmd.app, name="bench")
 
 
 def _version(wanted: bool) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import gc
 import json
 import os
+import socket
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,10 @@ import numpy as np
 
 from railkeeper.base.errors import InputError, OutsideError
 from railkeeper.fabric import address
-from railkeeper.fabric.paths import PathKind, make_paths, outer_addresses
+from railkeeper.fabric.paths import PathKind, join_paths, make_paths, outer_addresses
 from railkeeper.probe.aggregate import Table
 from railkeeper.probe.interfaces import InterfaceReader
-from railkeeper.probe.sockets import BatchUdp
+from railkeeper.probe.sockets import UDP_NO_CHECK6_TX, BatchUdp
 from railkeeper.probe.window import Window
 from railkeeper.probe.wire import PROBE_BYTES, make_stamper
 from railkeeper.probe.xdp import FrameAddress, XdpSender
@@ -37,12 +38,15 @@ if TYPE_CHECKING:
     Flags = npt.NDArray[np.bool_]
     Send = Callable[[Bytes, Bytes], Flags]  # packets and addresses in, which left out
 
-METHODS = ("udp", "xdp")
-KINDS = (PathKind.T0_BOUNCE, PathKind.T1_BOUNCE, PathKind.FAR_BOUNCE)
-_ROUTES = {
-    PathKind.T0_BOUNCE: "T0:self",
-    PathKind.T1_BOUNCE: "T0:T1:T0:self",
-    PathKind.FAR_BOUNCE: "T0:T1:T0:T1:T0:self",
+# `plain` is one system call a packet from Python's own socket: the baseline.
+METHODS = ("plain", "udp", "xdp")
+MIX = "T0:self and T0:T1:T0:self, one for one"
+# The last is what a mapper's agent sends: as many probes to its T0s as to T1s.
+ROUTES: dict[str, tuple[PathKind, ...]] = {
+    "T0:self": (PathKind.T0_BOUNCE,),
+    "T0:T1:T0:self": (PathKind.T1_BOUNCE,),
+    "T0:T1:T0:T1:T0:self": (PathKind.FAR_BOUNCE,),
+    MIX: (PathKind.T0_BOUNCE, PathKind.T1_BOUNCE),
 }
 _LAST_TICK_NS = 1_000_000_000  # later than this all of the last tick has come
 
@@ -68,7 +72,7 @@ def run(
     interfaces: Sequence[str],
     *,
     methods: Sequence[str] = METHODS,
-    kinds: Sequence[PathKind] = KINDS,
+    routes: Sequence[str] = tuple(ROUTES),
     seconds: float = 2.0,
     batch: int = 512,
     core: int | None = None,
@@ -83,8 +87,8 @@ def run(
         enter()
         gc.freeze()
         return [
-            asdict(measure(fabric, interfaces, method, kind, seconds=seconds, batch=batch))
-            for kind in kinds
+            asdict(measure(fabric, interfaces, method, route, seconds=seconds, batch=batch))
+            for route in routes
             for method in methods
         ]
 
@@ -118,14 +122,19 @@ def _told(work: Callable[[], list[dict[str, object]]]) -> list[dict[str, object]
 
 
 def measure(
-    fabric: Fabric, interfaces: Sequence[str], method: str, kind: PathKind, *, seconds: float, batch: int
+    fabric: Fabric, interfaces: Sequence[str], method: str, route: str, *, seconds: float, batch: int
 ) -> Figure:
-    """Measure one way of sending over one kind of path, from node 0's namespace, in this process."""
+    """Measure one way of sending over one route, from node 0's namespace, in this process."""
     with contextlib.ExitStack() as stack:
-        paths = _paths(fabric, kind)
+        paths = join_paths([_paths(fabric, kind) for kind in ROUTES[route]])
         rows = _rows(paths, batch)
         udp = stack.enter_context(BatchUdp(0, batch=batch, size=PROBE_BYTES))
-        send = _udp_send(udp) if method == "udp" else _xdp_send(fabric, interfaces, udp.port, paths.plane[rows], stack)
+        senders: dict[str, Callable[[], Send]] = {
+            "plain": lambda: _plain_send(udp.port, stack),
+            "udp": lambda: _udp_send(udp),
+            "xdp": lambda: _xdp_send(fabric, interfaces, udp.port, paths.plane[rows], stack),
+        }
+        send = senders[method]()
         loop = _Loop(fabric, paths, batch, udp, send)
         began_s, began_cpu_s = time.perf_counter(), time.process_time()
         while time.perf_counter() - began_s < seconds:
@@ -133,7 +142,7 @@ def measure(
         loop.judge(time.time_ns() + _LAST_TICK_NS)
         wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
     return Figure(
-        method=method, route=_ROUTES[kind], batch=batch, seconds=round(wall_s, 3),
+        method=method, route=route, batch=batch, seconds=round(wall_s, 3),
         probes_per_s=round(loop.judged / wall_s), probes_per_cpu_s=round(loop.judged / cpu_s), sent=loop.sent,
         judged=loop.judged, lost=loop.sent - loop.judged,
     )  # fmt: skip
@@ -177,6 +186,19 @@ def _udp_send(udp: BatchUdp) -> Send:
     return lambda packets, addresses: udp.send(packets, addresses, udp.port).sent
 
 
+def _plain_send(port: int, stack: contextlib.ExitStack) -> Send:
+    plain = stack.enter_context(socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+    plain.setsockopt(socket.IPPROTO_UDP, UDP_NO_CHECK6_TX, 1)
+
+    def send(packets: Bytes, addresses: Bytes) -> Flags:
+        targets = [(socket.inet_ntop(socket.AF_INET6, a.tobytes()), port) for a in addresses]
+        for packet, target in zip(packets, targets, strict=True):
+            plain.sendto(packet, target)
+        return np.ones(len(packets), dtype=np.bool_)
+
+    return send
+
+
 def _xdp_send(
     fabric: Fabric, interfaces: Sequence[str], port: int, planes: npt.NDArray[np.int32], stack: contextlib.ExitStack
 ) -> Send:
@@ -184,18 +206,18 @@ def _xdp_send(
     reader = InterfaceReader()
     stack.callback(reader.close)
     there = reader.read()
-    senders: list[tuple[npt.NDArray[np.intp], XdpSender]] = []
+    by_plane: list[tuple[npt.NDArray[np.intp], XdpSender]] = []
     for plane in np.unique(planes):
         i = there[interfaces[plane]]
         source = address.nic_address(fabric, 0, int(plane))
         sender = XdpSender(
             FrameAddress(i.index, i.mac, reader.neighbour(i.index), source, port), slots=_slots(len(planes))
         )
-        senders.append((np.flatnonzero(planes == plane), stack.enter_context(sender)))
+        by_plane.append((np.flatnonzero(planes == plane), stack.enter_context(sender)))
 
     def send(packets: Bytes, addresses: Bytes) -> Flags:
         left = np.zeros(len(packets), dtype=np.bool_)
-        for rows, sender in senders:
+        for rows, sender in by_plane:
             left[rows[: sender.send(packets[rows], addresses[rows])]] = True
         return left
 
@@ -203,8 +225,11 @@ def _xdp_send(
 
 
 def _rows(paths: Paths, batch: int) -> npt.NDArray[np.intp]:
-    """Paths in turn, those of one plane next to each other."""
-    return np.sort(np.arange(batch) % len(paths))
+    """Paths of each kind as often as of the others, in turn, those of one kind and plane next to each other."""
+    kinds = [np.flatnonzero(paths.kind == kind) for kind in np.unique(paths.kind)]
+    share = batch // len(kinds)
+    rows = np.concatenate([np.resize(mine, share) for mine in kinds])
+    return np.sort(np.concatenate([rows, rows[: batch - len(rows)]]))
 
 
 def _slots(n: int) -> int:
