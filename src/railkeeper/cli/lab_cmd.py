@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,15 +15,17 @@ from rich.console import Console
 from railkeeper.app import compose
 from railkeeper.app.compose import LAB_FOLDER, LabWish, Wish
 from railkeeper.app.drill import Drill, all_right, answer, group_faults
-from railkeeper.app.settings import read_settings
-from railkeeper.base.errors import InputError
+from railkeeper.app.settings import Settings, read_settings
+from railkeeper.base.errors import InputError, OutsideError
 from railkeeper.cli.drill_table import drill_table
 from railkeeper.cli.errors import NOT_OK, print_json
 from railkeeper.fabric.faults import read_faults
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import read_spec
 from railkeeper.lab import client, faultlist
+from railkeeper.lab.capability import check_capability
 from railkeeper.lab.client import LabClient
+from railkeeper.lab.names import check_prefix
 
 app = typer.Typer(help="A real fabric in network namespaces on this machine; needs root.", no_args_is_help=True)
 
@@ -39,7 +42,7 @@ def drill(
     quiet: Annotated[float, typer.Option(help="Seconds without fault at the start.", min=0)] = 30.0,
     config: Annotated[Path | None, typer.Option(help="Settings file (TOML).")] = None,
     prefix: Prefix = "rkdrill",
-    traffic_pps: Annotated[float, typer.Option(help="Traffic packets a second of each NIC.")] = 350.0,
+    traffic_pps: Annotated[float, typer.Option(help="Traffic packets a second of each NIC.", min=1)] = 350.0,
     record: Annotated[Path | None, typer.Option(help="Write a recording of the drill to this new file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
@@ -47,22 +50,24 @@ def drill(
     injected = read_faults(Fabric(read_spec(fabric)), faults)
     if not injected:
         raise InputError(str(faults), "holds no fault", "one JSON object a line")
-    settings = read_settings(config)
-    settings = settings.model_copy(
-        update={
-            "keeper": settings.keeper.model_copy(update={"state": str(LAB_FOLDER / prefix / f"drill-{time.time_ns()}")})
-        }
-    )
-    wish = Wish(settings, str(config or "settings"), record)
-    with compose.lab_keeper(wish, LabWish(fabric, prefix, traffic_pps=traffic_pps)) as found:
-        if not found.lab.pid:
-            raise InputError("--prefix", f"{prefix!r} belongs to a lab that runs already", "give another one")
+    lab = LabWish(fabric, prefix, traffic_pps=traffic_pps, own=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="railkeeper-drill-") as state,
+        compose.lab_keeper(Wish(_with_state(config, state), str(config or "settings"), record), lab) as found,
+    ):
         run = Drill(
             found.fabric, found.lab, group_faults(injected), quiet, patience, found.keeper.setup.tick_s, say=_say
         )
         found.keeper.run(run.watch)
     _tell(run, as_json=as_json)
     raise typer.Exit(0 if all_right(run) else NOT_OK)
+
+
+def _with_state(config: Path | None, state: str) -> Settings:
+    """Return the settings with a state folder of the drill's own: it begins without memory, and leaves none."""
+    settings = read_settings(config)
+    keeper = settings.keeper.model_copy(update={"state": state, "journal": ""})
+    return settings.model_copy(update={"keeper": keeper})
 
 
 def _say(text: str) -> None:
@@ -82,9 +87,16 @@ def faults(
     fabric: Spec,
     seed: Annotated[int, typer.Option(help="The same seed gives the same list.")] = 1,
     groups: Annotated[int, typer.Option(help="Groups of two or three faults at a time.", min=0)] = 6,
+    random: Annotated[int, typer.Option(help="So many single faults drawn at random instead.", min=0)] = 0,
 ) -> None:
     """Print a fault list for drills: every kind, target and direction, in random order."""
-    sys.stdout.write(faultlist.to_text(faultlist.make_faults(Fabric(read_spec(fabric)), seed=seed, groups=groups)))
+    f = Fabric(read_spec(fabric))
+    lines = (
+        faultlist.random_faults(f, seed=seed, count=random)
+        if random
+        else faultlist.make_faults(f, seed=seed, groups=groups)
+    )
+    sys.stdout.write(faultlist.to_text(lines))
 
 
 @app.command()
@@ -92,19 +104,26 @@ def up(
     *,
     fabric: Spec,
     prefix: Prefix = "rk",
-    tick_s: Annotated[float, typer.Option(help="Length of a tick.")] = 0.5,
-    traffic_pps: Annotated[float, typer.Option(help="Packets a second of each NIC; 0 for none.")] = 350.0,
+    tick_s: Annotated[float, typer.Option(help="Length of a tick.", min=0.1, max=60)] = 0.5,
+    traffic_pps: Annotated[float, typer.Option(help="Packets a second of each NIC; 0 for none.", min=0)] = 350.0,
 ) -> None:
     """Build a lab with its agents and traffic, and keep it until Ctrl-C; a keeper finds it by its prefix."""
-    wish = LabWish(fabric, prefix, traffic=traffic_pps > 0, traffic_pps=traffic_pps or 1)
+    wish = LabWish(fabric, check_prefix(prefix), traffic=traffic_pps > 0, traffic_pps=traffic_pps or 1)
+    options = compose.lab_options(wish, tick_s)
+    check_capability()
+    if (running := client.find(LAB_FOLDER / prefix)) is not None:
+        running.close()
+        raise InputError("--prefix", f"{prefix!r} belongs to a lab that runs already", "give another one")
     begin = time.monotonic()
-    with LabClient.start(compose.lab_options(wish, tick_s)) as lab:
+    with LabClient.start(options) as lab:
         _say(f"railkeeper: lab {prefix!r} is up after {time.monotonic() - begin:.1f} s; Ctrl-C takes it down")
         try:
             while lab.alive():
                 time.sleep(0.5)
         except KeyboardInterrupt:
             _say("railkeeper: taking the lab down")
+            return
+    raise OutsideError(f"the lab {prefix!r} has ended by itself; {LAB_FOLDER / prefix}/crew.log may say why")
 
 
 @app.command()
@@ -161,7 +180,7 @@ def status(
 
 
 def _running(prefix: str) -> LabClient:
-    found = client.find(LAB_FOLDER / prefix)
+    found = client.find(LAB_FOLDER / check_prefix(prefix))
     if found is None:
         raise InputError("--prefix", f"no lab {prefix!r} runs", "start one with `railkeeper lab up`")
     return found

@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from railkeeper.fabric.components import links_of
+from railkeeper.fabric.faults import KINDS, RULES
 from railkeeper.fabric.names import Component, Kind, name_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,23 @@ def make_faults(fabric: Fabric, *, seed: int, groups: int = 6) -> list[dict[str,
     rng.shuffle(units)
     lines = [fault for unit in units for fault in unit]
     return [{"id": f"f{i}", **line} for i, line in enumerate(lines)]
+
+
+def random_faults(fabric: Fabric, *, seed: int, count: int) -> list[dict[str, Any]]:
+    """Return `count` faults of kinds, targets, directions and sizes drawn at random, one at a time."""
+    rng = random.Random(seed)  # noqa: S311 (a repeatable drill, not a secret)
+    lines = []
+    for i in range(count):
+        kind = rng.choice([k for k in KINDS if k != "optic" or fabric.spec.optics])
+        target = _pick(fabric, rng, rng.choice(_targets(fabric, kind)))
+        lines.append({"id": f"f{i}", **_fault(fabric, rng, kind, target, rng.choice(_DIRECTIONS))})
+    return lines
+
+
+def _targets(fabric: Fabric, kind: str) -> list[Kind]:
+    optics = {Kind.NIC_OPTIC, Kind.T0_OPTIC}
+    allowed = RULES[kind].targets - (set() if fabric.spec.optics else optics)
+    return sorted(allowed)
 
 
 def to_text(faults: list[dict[str, Any]]) -> str:
@@ -98,6 +116,8 @@ def _numbers(fabric: Fabric, rng: random.Random, kind: str) -> dict[str, float]:
 def _pick(fabric: Fabric, rng: random.Random, kind: Kind) -> Component:
     counts = {
         Kind.NODE: fabric.n_nodes,
+        Kind.NIC: fabric.n_nics,
+        Kind.LINK: fabric.n_links,
         Kind.PORT: fabric.n_ports,
         Kind.T0: fabric.n_t0,
         Kind.T1: fabric.n_t1,
