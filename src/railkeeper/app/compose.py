@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import os
+import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,17 +18,20 @@ from railkeeper.app.keeper import Keeper
 from railkeeper.app.pipeline import KeeperState, Outcome, Setup
 from railkeeper.app.recording import Recorder, RecordingWorld, open_recording
 from railkeeper.app.world import HubWorld
-from railkeeper.base.errors import InputError
+from railkeeper.base.errors import InputError, OutsideError, RailkeeperError
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import check_spec, read_spec
 from railkeeper.lab import client
+from railkeeper.lab.capability import check_capability
 from railkeeper.lab.client import LabClient
+from railkeeper.lab.names import check_prefix
 from railkeeper.lab.session import SessionOptions
 from railkeeper.probe.link import Hub
 from railkeeper.respond.journal import Journal
+from railkeeper.respond.responder import REMEMBER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from railkeeper.app.settings import Settings
     from railkeeper.probe.link import Curve
@@ -36,24 +42,36 @@ LAB_FOLDER = Path("/run/railkeeper")
 UPKEEP_EVERY_S = 30.0
 
 
+def _to_stderr(text: str) -> None:
+    print(f"railkeeper: {text}", file=sys.stderr, flush=True)
+
+
 @dataclass(frozen=True)
 class Wish:
-    """What the command line asks for. `where` is the settings file's name for errors."""
+    """What the command line asks for. `where` is the settings file's name for errors; `say` is told what goes wrong.
+
+    `dry_run` None leaves it to the settings file, and without one there to the world.
+    """
 
     settings: Settings
     where: str = "settings"
     record: Path | None = None
     dry_run: bool | None = None
+    say: Callable[[str], None] = _to_stderr
 
 
 @dataclass(frozen=True)
 class LabWish:
-    """The lab that a keeper is to have: `traffic_pps` is packets a second of each NIC."""
+    """The lab that a keeper is to have: `traffic_pps` is packets a second of each NIC.
+
+    `own`: it must be built now and for this keeper alone.
+    """
 
     spec: Path
     prefix: str = "rk"
     traffic: bool = True
     traffic_pps: float = 350.0
+    own: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,15 +102,12 @@ def lab_options(wish: LabWish, tick_s: float, *, dies_with_parent: bool = True) 
 def lab_keeper(wish: Wish, lab: LabWish | None, *, prefix: str = "rk") -> Iterator[LabKeeper]:
     """Give a keeper over the lab that runs already, or over one that is built now and goes with the keeper.
 
-    Without `lab` one that runs is needed.
+    Without `lab` one that runs is needed. Raises InputError where the one that runs is not the one that is wanted,
+    CapabilityError where this machine or account can't have a lab.
     """
-    prefix = lab.prefix if lab else prefix
+    _check_record(wish)
     with contextlib.ExitStack() as stack:
-        found = client.find(LAB_FOLDER / prefix)
-        if found is None:
-            if lab is None:
-                raise InputError("--fabric", "is not given and no lab runs", "give a fabric spec, or `lab up` first")
-            found = LabClient.start(lab_options(lab, wish.settings.keeper.tick_s))
+        found = _find_or_start(lab, prefix, wish.settings.keeper.tick_s)
         stack.callback(found.close)
         info = found.info()
         fabric = Fabric(check_spec(info["spec"]))
@@ -101,9 +116,35 @@ def lab_keeper(wish: Wish, lab: LabWish | None, *, prefix: str = "rk") -> Iterat
         yield LabKeeper(_keeper(wish, setup, world, stack), found, fabric)
 
 
+def _find_or_start(lab: LabWish | None, prefix: str, tick_s: float) -> LabClient:
+    prefix = check_prefix(lab.prefix if lab else prefix)
+    found = client.find(LAB_FOLDER / prefix)
+    if found is None:
+        if lab is None:
+            raise InputError("--fabric", "is not given and no lab runs", "give a fabric spec, or `lab up` first")
+        check_capability()
+        return LabClient.start(lab_options(lab, tick_s))
+    if lab is not None:
+        try:
+            _check_same(lab, found)
+        except BaseException:
+            found.close()
+            raise
+    return found
+
+
+def _check_same(lab: LabWish, found: LabClient) -> None:
+    if lab.own:
+        raise InputError("--prefix", f"{lab.prefix!r} belongs to a lab that runs already", "give another one")
+    if read_spec(lab.spec) != check_spec(found.info()["spec"]):
+        right = "leave out --fabric to attach to it, or give another --prefix"
+        raise InputError("--fabric", f"is not the fabric of the lab {lab.prefix!r} that runs already", right)
+
+
 @contextlib.contextmanager
 def live_keeper(wish: Wish, spec: Path, curve: Curve | None = None) -> Iterator[tuple[Keeper, Fabric, str]]:
     """Give a keeper that listens for agents of a fabric of its own, and the endpoint that it listens on."""
+    _check_record(wish)
     fabric = Fabric(read_spec(spec))
     setup = _setup(wish, fabric, "live", dry_run=True, tick_s=wish.settings.keeper.tick_s)
     with contextlib.ExitStack() as stack:
@@ -131,12 +172,17 @@ def state_folder(settings: Settings) -> Path:
     return folder
 
 
+def _check_record(wish: Wish) -> None:
+    """Fail at once, not after a lab has been built."""
+    if wish.record is not None and os.path.lexists(wish.record):
+        raise InputError(str(wish.record), "is there already", "give the recording a new name")
+
+
 def _setup(wish: Wish, fabric: Fabric, world: str, *, dry_run: bool, tick_s: float) -> Setup:
-    dry = dry_run if wish.dry_run is None else wish.dry_run
     settings = wish.settings.model_copy(update={"keeper": wish.settings.keeper.model_copy(update={"tick_s": tick_s})})
     return Setup(
         fabric=fabric, world=world, tick_s=tick_s, locator=settings.locator_config(wish.where),
-        limits=settings.limits_config(wish.where, dry_run=dry),
+        limits=settings.limits_config(wish.where, dry_run=dry_run, wanted=wish.dry_run),
     )  # fmt: skip
 
 
@@ -149,21 +195,50 @@ def _hub_world(
     lab: LabClient | None = None,
     curve: Curve | None = None,
 ) -> HubWorld:
+    stack.enter_context(_only_keeper(endpoint))
     history = History(state_folder(wish.settings) / "history", keep_s=wish.settings.keeper.history_days * 86400)
     stack.callback(history.close)
-    stack.enter_context(_upkeep(history))
+    stack.enter_context(_upkeep(history, wish.say))
     hub = Hub(endpoint, curve=curve)
-    if endpoint.startswith("ipc://"):
-        os.chmod(endpoint.removeprefix("ipc://"), 0o660)  # noqa: PTH101 (a socket, not a path to keep)
+    if (socket := _socket_file(endpoint)) is not None:
+        socket.chmod(0o660)
     read_ports = lab.ports if lab is not None else None
-    world = HubWorld(setup.fabric, hub, history, tick_s=setup.tick_s, read_ports=read_ports)
+    world = HubWorld(setup.fabric, hub, history, tick_s=setup.tick_s, read_ports=read_ports, complain=wish.say)
     stack.callback(world.close)
     return world
 
 
+def _socket_file(endpoint: str) -> Path | None:
+    return Path(endpoint.removeprefix("ipc://")) if endpoint.startswith("ipc:///") else None
+
+
+@contextlib.contextmanager
+def _only_keeper(endpoint: str) -> Iterator[None]:
+    """Hold the endpoint's lock: binding to a socket's file would take it from a keeper that lives, without a word."""
+    socket = _socket_file(endpoint)
+    if socket is None:
+        yield
+        return
+    lock = socket.with_name(f"{socket.name}.lock")
+    try:
+        file = lock.open("a")
+    except OSError as e:
+        raise InputError(str(socket), f"can't be opened ({e.strerror})", "give a socket in a folder to write to") from e
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as e:
+            raise OutsideError(f"another keeper listens on {endpoint}") from e
+        yield
+
+
 def _keeper(wish: Wish, setup: Setup, world: HubWorld, stack: contextlib.ExitStack) -> Keeper:
+    now = time.time()
     journal = stack.enter_context(Journal.open(wish.settings.journal_url(state_folder(wish.settings))))
-    response = journal.restore(time.time())
+    _check_fabric(journal, setup.fabric, wish.settings.keeper.state)
+    response = journal.restore(now, remember_s=max(REMEMBER_S, setup.limits.cooldown_s, setup.limits.retry_s))
+    # Senders may hold a set of an earlier keeper whose journal is lost: our versions are higher than any it can have.
+    response = replace(response, version=max(response.version, int(now)))
     recorder = None
     if wish.record is not None:
         recorder = Recorder(wish.record, setup, response)
@@ -171,14 +246,33 @@ def _keeper(wish: Wish, setup: Setup, world: HubWorld, stack: contextlib.ExitSta
     return Keeper(setup, world, response=response, journal=journal, recorder=recorder)
 
 
+def _check_fabric(journal: Journal, fabric: Fabric, state: str) -> None:
+    """Refuse to go on with faults and denials of another fabric: names and link numbers would mean other parts."""
+    spec = json.loads(json.dumps(fabric.spec.model_dump(exclude_none=True)))
+    known = journal.note("fabric_spec")
+    if known == spec:
+        return
+    if known is not None and (journal.incidents(only_open=True) or journal.actions(only_standing=True)):
+        right = f"give another keeper.state (is {state!r}), or run the old fabric until they are closed"
+        raise InputError("fabric", "is another one than that of the open incidents in the journal", right)
+    journal.record(notes={"fabric_spec": spec})
+
+
 @contextlib.contextmanager
-def _upkeep(history: History) -> Iterator[None]:
+def _upkeep(history: History, say: Callable[[str], None]) -> Iterator[None]:
     """Compact and retain in a thread, so that a tick never waits for it."""
     stop = threading.Event()
 
     def work() -> None:
+        failed = ""
         while not stop.wait(UPKEEP_EVERY_S):
-            history.upkeep(time.time())
+            try:
+                history.upkeep(time.time())
+                failed = ""
+            except (RailkeeperError, OSError, ValueError) as e:
+                if str(e) != failed:
+                    say(f"the history can't be compacted: {e}")
+                failed = str(e)
 
     thread = threading.Thread(target=work, name="history-upkeep", daemon=True)
     thread.start()

@@ -42,8 +42,11 @@ if TYPE_CHECKING:
 
 # A sender whose last report is older than this does not hold up an action.
 SENDER_GONE_TICKS = 6
-# Traffic is compared from this many ticks after all senders have confirmed, for this many ticks.
+# Traffic is compared from this many ticks after all senders have confirmed, over this many ticks.
 SETTLE_TICKS, VERIFY_TICKS = 1, 6
+# Where it still loses, the newest ticks are looked at for this long before the verdict: a burst passes by, but a
+# denial that does not help stays without effect.
+VERIFY_PATIENCE_TICKS = 24
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class KeeperState:
     senders: dict[str, int] = field(default_factory=dict)
     traffic: tuple[TrafficTick, ...] = ()
     ticks: int = 0
+    tick: int = -1
 
 
 @dataclass(frozen=True)
@@ -87,15 +91,27 @@ class Outcome:
 def begin(setup: Setup, response: ResponseState | None = None) -> KeeperState:
     """Return the first state; with `response` from a journal, its open faults are taken up again."""
     response = response or ResponseState()
+    open_faults = response.open_faults
+    # A journal may tell of ticks that are still to come, if the clock was set back while no keeper ran.
+    return KeeperState(_seeded(setup, open_faults), response, tick=max((f.since_tick for f in open_faults), default=-1))
+
+
+def _seeded(setup: Setup, open_faults: Iterable[Fault]) -> LocatorState:
     locator = new_state(setup.fabric, setup.locator)
-    if response.open_faults:
-        locator = seed_state(locator, response.open_faults)
-    return KeeperState(locator, response)
+    return seed_state(locator, open_faults)
+
+
+def _set_back(setup: Setup, state: KeeperState, tick: int) -> KeeperState:
+    """Return the state to go on with after the clock was set back: what is known stays, what counts ticks goes."""
+    open_faults = [replace(f, since_tick=min(f.since_tick, tick)) for f in state.response.open_faults]
+    return replace(state, locator=_seeded(setup, open_faults), held={}, senders={}, traffic=())
 
 
 def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperState, Outcome]:
     """Return the state after a tick, and what the tick led to."""
     fabric, now = setup.fabric, (given.tick + 1) * setup.tick_s
+    if given.tick < state.tick:
+        state = _set_back(setup, state, given.tick)
     joined = join_reports(fabric, given.reports)
     ports = merge_ports(fabric, given)
     seen = Observation(given.tick, joined.stats, ports, joined.silent, joined.unclean)
@@ -108,6 +124,7 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
         senders=_senders(state.senders, given),
         held=_held(state.held, given),
         ticks=state.ticks + 1,
+        tick=given.tick,
     )
     state, steps = _respond(setup, state, faults, given.tick, now)
     changes = _merge_steps(state.response, steps)
@@ -174,12 +191,15 @@ def _verify(setup: Setup, state: KeeperState, action: Action, tick: int, now: fl
         return None
     incident = state.response.incidents.get(action.incident)
     applied = round(action.applied_at / setup.tick_s) - 1
-    if incident is None or tick < applied + SETTLE_TICKS + VERIFY_TICKS:
+    first = applied + 1 + SETTLE_TICKS
+    if incident is None or tick < first + VERIFY_TICKS - 1:
         return None
-    began = min(incident.fault.since_tick, applied)
-    before = tr.span(state.traffic, began, applied, action.links)
-    after = tr.span(state.traffic, applied + 1 + SETTLE_TICKS, tick, action.links)
-    return responder.verification(state.response, action.key, verify(before, after), now)
+    before = tr.span(state.traffic, min(incident.fault.since_tick, applied), applied, action.links)
+    start = max(first, tick - VERIFY_TICKS + 1)
+    found = verify(before, tr.span(state.traffic, start, tick, action.links))
+    if found.outcome.useless and tick < first + VERIFY_PATIENCE_TICKS - 1:
+        return None
+    return responder.verification(state.response, action.key, found, now, since=start * setup.tick_s)
 
 
 def _merge_steps(final: ResponseState, steps: Iterable[Step]) -> Step:

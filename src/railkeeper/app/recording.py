@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 
 from railkeeper.app.inputs import decode_input, encode_input
-from railkeeper.app.pipeline import Setup
+from railkeeper.app.pipeline import Setup, begin
+from railkeeper.app.settings import KeeperSettings, locator_config
+from railkeeper.app.sound import check_input
 from railkeeper.app.ticklog import MAGIC, Damage, LogRecord, frame, read_segment
-from railkeeper.base.errors import InputError
+from railkeeper.app.typed import build
+from railkeeper.base.errors import InputError, OutsideError
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import check_spec
-from railkeeper.health.fault import LocatorConfig
 from railkeeper.respond.actions import Action
 from railkeeper.respond.guardrails import Limits
 from railkeeper.respond.incidents import Incident
@@ -66,8 +68,7 @@ class Recorder:
     def add(self, given: TickInput, events: Sequence[dict[str, Any]], t_s: float) -> None:
         """Append a tick and the digest of the answers up to it."""
         self._put("input", t_s, encode_input(given))
-        self._put("digest", t_s, self._digest.add(events))
-        self._file.flush()
+        self._put("digest", t_s, self._digest.add(events), flush=True)
 
     def note(self, text: str, t_s: float) -> None:
         """Append a line for people: what somebody did while it was recorded."""
@@ -75,10 +76,18 @@ class Recorder:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as e:
+            raise OutsideError(f"{self._file.name} can't be written: {e.strerror}") from e
 
-    def _put(self, kind: str, t_s: float, body: bytes) -> None:
-        self._file.write(frame(LogRecord(t_s, kind, "keeper", 0, bytes(body))))
+    def _put(self, kind: str, t_s: float, body: bytes, *, flush: bool = False) -> None:
+        try:
+            self._file.write(frame(LogRecord(t_s, kind, "keeper", 0, bytes(body))))
+            if flush:
+                self._file.flush()
+        except OSError as e:
+            raise OutsideError(f"{self._file.name} can't be written: {e.strerror}") from e
 
 
 def _header(setup: Setup, response: ResponseState) -> dict[str, Any]:
@@ -107,7 +116,7 @@ class Recording:
     def ticks(self, note: Callable[[str], None] = lambda _text: None) -> Iterator[tuple[TickInput, bytes | None]]:
         """Yield each tick with the digest recorded after it; a torn last tick comes without one.
 
-        Notes go to `note` as they are passed.
+        Notes go to `note` as they are passed. Raises InputError for a tick that is broken, or of another fabric.
         """
         waiting: TickInput | None = None
         for record in _records(self.path):
@@ -117,6 +126,7 @@ class Recording:
                 if waiting is not None:
                     yield waiting, None
                 waiting = decode_input(record.body, where=str(self.path))
+                check_input(self.setup.fabric, self.setup.tick_s, waiting, str(self.path))
             elif record.kind == "digest" and waiting is not None:
                 yield waiting, record.body
                 waiting = None
@@ -131,27 +141,30 @@ def open_recording(path: Path) -> Recording:
         raise InputError(str(path), "is not a recording", "give a file that `railkeeper run --record` has written")
     try:
         return _open(path, msgpack.unpackb(first.body))
-    except (KeyError, TypeError, ValueError) as e:
-        if isinstance(e, InputError):
-            raise
+    except InputError:
+        raise
+    except Exception as e:  # whatever a stranger's bytes can raise, the answer is the same
         raise InputError(str(path), f"has a broken header ({type(e).__name__}: {e})", "record it again") from e
 
 
 def _open(path: Path, header: dict[str, Any]) -> Recording:
     if header["schema"] != SCHEMA:
         raise InputError(f"{path}: schema", f"is {header['schema']!r}", f"this release reads schema {SCHEMA}")
-    limits = dict(header["limits"])
-    limits["frozen"] = tuple(tuple(span) for span in limits["frozen"])
+    tick_s = KeeperSettings(tick_s=header["tick_s"]).tick_s
     setup = Setup(
         fabric=Fabric(check_spec(header["spec"], where=str(path))),
         world=str(header["world"]),
-        tick_s=float(header["tick_s"]),
-        locator=LocatorConfig(**header["locator"]),
-        limits=Limits(**limits),
+        tick_s=tick_s,
+        locator=locator_config(header["locator"], f"{path}: locator"),
+        limits=build(Limits, header["limits"], f"{path}: limits"),
     )
     incidents = {i.id: i for i in map(Incident.from_dict, header["incidents"])}
     actions = {a.key: a for a in map(Action.from_dict, header["actions"])}
-    return Recording(setup, ResponseState(incidents, actions, header["next_incident"], header["version"]), path)
+    response = ResponseState(incidents, actions, int(header["next_incident"]), int(header["version"]))
+    begin(setup, response)  # names and links must be of this fabric
+    if response.denied and not 0 <= response.denied[0] <= response.denied[-1] < 2 * setup.fabric.n_links:
+        raise InputError(f"{path}: actions", "deny links that the fabric does not have", "record it again")
+    return Recording(setup, response, path)
 
 
 def _records(path: Path) -> Iterator[LogRecord]:

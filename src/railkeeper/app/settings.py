@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from railkeeper.app.typed import build
 from railkeeper.base.errors import InputError
 from railkeeper.health.fault import LocatorConfig
 from railkeeper.respond.guardrails import Limits
@@ -16,8 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-T = TypeVar("T")
-_STRICT = ConfigDict(extra="forbid", frozen=True)
+    from pydantic_core import ErrorDetails
+
+_STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
+_TCP = re.compile(r"tcp://(\*|[^\s:/]+|\[[0-9A-Fa-f:.%\w]+\]):([0-9]{1,5})")
+_MAX_SOCKET_PATH = 107
+# Of the locator's numbers; one without an entry is at least 0.
+_LOCATOR_BOUNDS = {
+    "tick_s": (0.1, 60.0),
+    "false_alarms_per_day": (1e-9, 1e4),
+    "nominal_bps": (1e3, 1e14),
+    "slow_fraction": (0.01, 1.0),
+    "background_loss": (0.0, 0.5),
+    "silent_ticks": (1, 100_000),
+}
 
 
 class KeeperSettings(BaseModel):
@@ -34,11 +48,18 @@ class KeeperSettings(BaseModel):
     model_config = _STRICT
 
     fabric: str = ""
-    state: str = "railkeeper-state"
+    state: str = Field(default="railkeeper-state", min_length=1)
     journal: str = ""
     listen: str = ""
     tick_s: float = Field(default=0.5, ge=0.1, le=60)
     history_days: float = Field(default=7, gt=0, le=3650)
+
+    @field_validator("listen")
+    @classmethod
+    def _check_listen(cls, value: str) -> str:
+        if value:
+            check_endpoint(value)
+        return value
 
 
 class Settings(BaseModel):
@@ -47,31 +68,48 @@ class Settings(BaseModel):
     model_config = _STRICT
 
     keeper: KeeperSettings = Field(default_factory=KeeperSettings)
-    locator: dict[str, float | int | bool] = Field(default_factory=dict)
-    limits: dict[str, float | int | bool | list[list[float]]] = Field(default_factory=dict)
+    locator: dict[str, Any] = Field(default_factory=dict)
+    limits: dict[str, Any] = Field(default_factory=dict)
 
     def locator_config(self, where: str) -> LocatorConfig:
         """Return the locator's settings with the keeper's tick length."""
-        return _build(LocatorConfig, {**self.locator, "tick_s": self.keeper.tick_s}, f"{where}: locator")
+        if "tick_s" in self.locator:
+            raise InputError(f"{where}: locator.tick_s", "is the keeper's", "set keeper.tick_s")
+        return locator_config({**self.locator, "tick_s": self.keeper.tick_s}, f"{where}: locator")
 
-    def limits_config(self, where: str, *, dry_run: bool) -> Limits:
-        """Return the guardrails' limits; `dry_run` is what the world does when the file does not say."""
+    def limits_config(self, where: str, *, dry_run: bool, wanted: bool | None = None) -> Limits:
+        """Return the guardrails' limits.
+
+        `dry_run` is what the world does when the file does not say; `wanted`, where given, is stronger than the file.
+        """
         given: dict[str, Any] = {"dry_run": dry_run, **self.limits}
-        if "frozen" in given:
-            given["frozen"] = tuple(tuple(span) for span in given["frozen"])
-        return _build(Limits, given, f"{where}: limits")
+        limits = build(Limits, given, f"{where}: limits")
+        return limits if wanted is None else build(Limits, {**given, "dry_run": wanted}, f"{where}: limits")
 
     def journal_url(self, state: Path) -> str:
         """Return the URL of the journal."""
         return self.keeper.journal or f"sqlite:///{state}/journal.db"
 
 
-def _build(cls: type[T], given: Mapping[str, Any], where: str) -> T:
-    known = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+def locator_config(given: Mapping[str, Any], where: str) -> LocatorConfig:
+    """Return the locator's settings; raises InputError for a key, type or number that can't be."""
+    config = build(LocatorConfig, given, where)
     for key in given:
-        if key not in known:
-            raise InputError(f"{where}.{key}", "is not a known key", f"known keys: {', '.join(sorted(known))}")
-    return cls(**given)
+        value = getattr(config, key)
+        low, high = _LOCATOR_BOUNDS.get(key, (0.0, math.inf))
+        if not isinstance(value, bool) and not low <= value <= high:
+            right = f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g}"
+            raise InputError(f"{where}.{key}", f"is {value:g}", right)
+    return config
+
+
+def check_endpoint(text: str) -> None:
+    """Raise ValueError unless a keeper can listen on an endpoint, and agents connect to it."""
+    if text.startswith("ipc://") and 0 < len(text.removeprefix("ipc://").encode()) <= _MAX_SOCKET_PATH:
+        return
+    found = _TCP.fullmatch(text)
+    if found is None or not 0 < int(found[2]) < 65536:
+        raise ValueError(f"tcp://ADDRESS:PORT or ipc://PATH (a path of at most {_MAX_SOCKET_PATH} bytes)")
 
 
 def read_settings(path: Path | None) -> Settings:
@@ -82,12 +120,30 @@ def read_settings(path: Path | None) -> Settings:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise InputError(str(path), f"can't be read ({e.strerror})", "give the path of a settings file") from e
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as e:
         raise InputError(str(path), f"is not TOML ({e})", "see docs/reference/settings.md") from e
+    settings = _settings(data, str(path))
+    settings.locator_config(str(path))
+    settings.limits_config(str(path), dry_run=True)
+    return settings
+
+
+def _settings(data: Mapping[str, Any], where: str) -> Settings:
     try:
         return Settings.model_validate(data)
     except ValidationError as e:
-        first = e.errors(include_url=False)[0]
-        field = ".".join(str(x) for x in first["loc"])
-        message = first["msg"]
-        raise InputError(f"{path}: {field}", f"is {first['input']!r}", message[:1].lower() + message[1:]) from e
+        raise _explained(e.errors(include_url=False)[0], where) from e
+
+
+def _explained(error: ErrorDetails, where: str) -> InputError:
+    key = ".".join(str(x) for x in error["loc"])
+    if error["type"] == "extra_forbidden":
+        model = KeeperSettings if error["loc"][0] == "keeper" and len(error["loc"]) > 1 else Settings
+        return InputError(
+            f"{where}: {key}", "is not a known key", f"known keys: {', '.join(sorted(model.model_fields))}"
+        )
+    right = _RIGHT.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+    return InputError(f"{where}: {key}", f"is {error['input']!r}", right[:1].lower() + right[1:])
+
+
+_RIGHT = {"model_type": "a table", "dict_type": "a table", "string_too_short": "a text that is not empty"}

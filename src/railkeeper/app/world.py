@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from railkeeper.app.collector import Collector
+from railkeeper.base.errors import OutsideError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 AGENT_GRACE_S = 0.2
 # A tick is judged without the reports that have not come this long after its end.
 DEADLINE_S = 0.7
+# Agents keep this many ticks for a keeper that is away: one that is further behind will not catch up with them.
+MAX_BEHIND_TICKS = 240
+# To ask switches that do not answer costs time that the agents' reports need.
+PORTS_PAUSE_TICKS = 10
 
 
 class World(Protocol):
@@ -38,7 +43,8 @@ class World(Protocol):
 class HubWorld:
     """Agents and senders that speak to a hub: live fabrics, and the lab.
 
-    `read_ports` is asked once a tick for what the switches say; None where no switch is read.
+    `read_ports` is asked once a tick for what the switches say; None where no switch is read. `complain` is told what
+    people should know; `clock` gives unix seconds.
     """
 
     def __init__(
@@ -49,23 +55,29 @@ class HubWorld:
         *,
         tick_s: float,
         read_ports: Callable[[], PortStates] | None = None,
+        complain: Callable[[str], None] = lambda _text: None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._hub, self._tick_s, self._read_ports = hub, tick_s, read_ports
-        self._collector = Collector(fabric, hub, history)
-        self._tick = int(time.time() / tick_s)
+        self._complain, self._clock = complain, clock
+        self._tick = int(clock() / tick_s)
+        self._collector = Collector(
+            fabric, hub, history, first_tick=self._tick, tick_s=tick_s, clock=clock, complain=complain
+        )
+        self._ports_again = 0
 
     def next_tick(self) -> TickInput | None:
         """Wait until all agents that are there have reported, or the deadline has passed."""
-        end = (self._tick + 1) * self._tick_s
         while True:
-            now = time.time()
+            now = self._clock()
+            self._follow_clock(now)
+            end = (self._tick + 1) * self._tick_s
             complete = now >= end + AGENT_GRACE_S and self._collector.complete(self._tick)
             if complete or now >= end + DEADLINE_S:
                 break
             self._collector.poll(self._wait_s(now, end))
         self._collector.poll(0.0)
-        ports = self._read_ports() if self._read_ports else None
-        given = self._collector.close(self._tick, ports)
+        given = self._collector.close(self._tick, self._ports())
         self._tick += 1
         return given
 
@@ -76,6 +88,32 @@ class HubWorld:
     def close(self) -> None:
         """Close the hub."""
         self._hub.close()
+
+    def _follow_clock(self, now: float) -> None:
+        """Go to the clock's tick where the clock (or a long sleep of this machine) has left ours far away."""
+        tick = int(now / self._tick_s)
+        if tick < self._tick - 1:
+            self._complain(f"the clock was set back by {(self._tick - tick) * self._tick_s:g} s: beginning anew")
+            self._collector.set_back(tick)
+            self._tick, self._ports_again = tick, 0
+        elif tick > self._tick + MAX_BEHIND_TICKS:
+            self._complain(f"{tick - self._tick} ticks behind the clock: going on with the newest")
+            self._tick = tick
+
+    def _ports(self) -> PortStates | None:
+        """Return what the switches say; None, which is no health, for some ticks after they could not be read."""
+        if self._read_ports is None or self._tick < self._ports_again:
+            return None
+        try:
+            ports = self._read_ports()
+        except OutsideError as e:
+            if not e.retry:
+                raise
+            self._complain(f"ports can't be read: {e}")
+            self._ports_again = self._tick + PORTS_PAUSE_TICKS
+            return None
+        self._ports_again = 0
+        return ports
 
     @staticmethod
     def _wait_s(now: float, end: float) -> float:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from railkeeper.app.settings import check_endpoint
 from railkeeper.base.errors import InputError
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.names import Kind, parse_name, port_name
@@ -30,6 +31,10 @@ def agent(
     if part.kind is not Kind.NODE:
         raise InputError("--node", f"{node!r} is no node", "e.g. n12")
     interfaces = _interfaces(f, part.id, interface)
+    try:
+        check_endpoint(keeper)
+    except ValueError as e:
+        raise InputError("--keeper", f"is {keeper!r}", str(e)) from e
     config = AgentConfig(fabric=f, node=part.id, keeper=keeper, interfaces=interfaces, tick_s=tick_s, port=port)
     print(f"railkeeper: agent of {node}: {', '.join(interfaces)} to {keeper}", file=sys.stderr)
     run_agent(config)
@@ -43,6 +48,8 @@ def _interfaces(f: Fabric, node: int, given: list[str]) -> tuple[str, ...]:
         name, equals, value = text.partition("=")
         if not equals or not value or name not in wanted:
             raise InputError("--interface", f"is {text!r}", f"PORT=INTERFACE with PORT one of {', '.join(wanted)}")
+        if name in known:
+            raise InputError("--interface", f"is there twice for {name}", "give one for each port of the node")
         known[name] = value
     missing = [name for name in wanted if name not in known]
     if missing:

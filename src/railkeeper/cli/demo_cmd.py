@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from importlib import resources
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 from railkeeper.app import compose, demo
-from railkeeper.app.compose import LAB_FOLDER, LabWish, Wish
+from railkeeper.app.compose import LabWish, Wish
 from railkeeper.app.drill import Drill, all_right, group_faults
 from railkeeper.app.recording import Digest
 from railkeeper.app.settings import KeeperSettings, Settings
@@ -53,13 +54,20 @@ def _say(text: str) -> None:
 
 
 def _on_packets(record: Path | None, *, as_json: bool) -> int:
-    folder = LAB_FOLDER / PREFIX
-    settings = Settings(keeper=KeeperSettings(state=str(folder / f"state-{time.time_ns()}")))
-    folder.mkdir(parents=True, exist_ok=True)
-    spec = folder / "demo.toml"
-    spec.write_text(demo.SPEC, encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="railkeeper-demo-") as folder:
+        spec = Path(folder) / "demo.toml"
+        spec.write_text(demo.SPEC, encoding="utf-8")
+        settings = Settings(keeper=KeeperSettings(state=folder))
+        run = _run(Wish(settings, record=record), LabWish(spec, PREFIX, own=True), as_json=as_json)
+    if not as_json:
+        console().print(drill_table(run))
+        _say("that was real traffic. Next: docs/first-steps.md, or `railkeeper lab --help`")
+    return 0 if all_right(run) else NOT_OK
+
+
+def _run(wish: Wish, lab: LabWish, *, as_json: bool) -> Drill:
     notes: list[str] = []
-    with compose.lab_keeper(Wish(settings, record=record), LabWish(spec, PREFIX)) as found:
+    with compose.lab_keeper(wish, lab) as found:
 
         def say(text: str) -> None:
             notes.append(text)
@@ -75,10 +83,7 @@ def _on_packets(record: Path | None, *, as_json: bool) -> int:
                 return goes_on
 
             found.keeper.run(watch)
-    if not as_json:
-        console().print(drill_table(run))
-        _say("that was real traffic. Next: docs/first-steps.md, or `railkeeper lab --help`")
-    return 0 if all_right(run) else NOT_OK
+    return run
 
 
 def _replay(speed: float, *, as_json: bool) -> int:

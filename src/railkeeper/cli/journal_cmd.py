@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,12 +67,25 @@ def query(
     """Ask the open history in SQL."""
     rows = history.query(_state(config, state) / "history", sql)
     if as_json:
-        print(json.dumps({"schema": 1, "rows": rows}, default=str))
+        print_json({"rows": [{name: plain(value) for name, value in row.items()} for row in rows]})
         return
     table = Table(*(rows[0] if rows else ["no rows"]))
     for row in rows:
         table.add_row(*(str(v) for v in row.values()))
     Console().print(table)
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a row as JSON can hold it: no number is null, bytes are hexadecimal, the rest is text."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return {str(k): plain(v) for k, v in value.items()} if isinstance(value, dict) else str(value)
 
 
 def _state(config: Path | None, state: Path | None) -> Path:

@@ -102,7 +102,8 @@ def _action(a: Action) -> dict[str, Any]:
             {"rule": v.rule, "ok": v.ok, "reason": v.reason, "value": v.value, "limit": v.limit} for v in a.verdicts
         ],
         "diff": a.diff, "asked": list(a.asked), "confirmed": list(a.confirmed), "kept_by_floor": a.kept_by_floor,
-        "verification": a.verification, "undo": a.undo, "note": a.note, "proposed_at": a.proposed_at,
+        "verification": a.verification, "undo": a.undo, "undone": a.undone, "note": a.note,
+        "proposed_at": a.proposed_at,
         "approved_at": a.approved_at, "applied_at": a.applied_at, "ended_at": a.ended_at,
     }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated
 
@@ -46,6 +47,12 @@ def root(
     """Keep the backend networks of AI supercomputers healthy."""
 
 
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """Run the command line; the exit code says how it went."""
+    # Whoever stops us politely gets the same orderly end as Ctrl-C gives.
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(run(app))

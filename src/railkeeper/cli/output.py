@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     Show = Callable[[KeeperState, Outcome, tuple[str, ...]], None]
 
 
+SUMMARY_EVERY_S = 10.0
+
+
 @contextmanager
 def shown(setup: Setup, *, as_json: bool, title: str = "") -> Iterator[Show]:
     """Give a function that shows each tick."""
@@ -51,6 +54,7 @@ def print_lines(events: tuple[dict[str, Any], ...]) -> None:
 
 def _plain(setup: Setup) -> Show:
     told: set[str] = set()
+    summary_ticks = max(1, round(SUMMARY_EVERY_S / setup.tick_s))
 
     def show(state: KeeperState, outcome: Outcome, notes: tuple[str, ...]) -> None:
         for note in notes:
@@ -61,7 +65,7 @@ def _plain(setup: Setup) -> Show:
             text = sentence(event)
             if text:
                 print(text, flush=True)
-        if state.ticks % round(10 / setup.tick_s) == 1:
+        if (state.ticks - 1) % summary_ticks == 0:
             print(_summary(outcome.events[0]), flush=True)
 
     return show

@@ -41,6 +41,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="JSON Lines of all events.")] = False,
 ) -> None:
     """Run the keeper: observe, locate, avoid, verify, record."""
+    _check_recording(world, record, recording)
     settings = read_settings(config)
     wish = Wish(settings, str(config or "settings"), record, dry_run)
     spec = fabric or _spec_of(config, settings.keeper.fabric)
@@ -52,6 +53,13 @@ def run(
         _run_live(wish, _need(spec, "--fabric"), for_s, as_json=as_json)
     else:
         _run_lab(wish, spec, prefix, for_s, as_json=as_json)
+
+
+def _check_recording(world: WorldName, record: Path | None, recording: Path | None) -> None:
+    if world is WorldName.RECORDING and record is not None:
+        raise InputError("--record", "makes no sense with --world recording", "copy the recording instead")
+    if world is not WorldName.RECORDING and recording is not None:
+        raise InputError("--recording", f"makes no sense with --world {world}", "give --world recording")
 
 
 def _spec_of(config: Path | None, name: str) -> Path | None:

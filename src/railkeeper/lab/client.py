@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import msgpack
 import zmq
@@ -14,12 +16,13 @@ from railkeeper.base.errors import CapabilityError, InputError, OutsideError
 from railkeeper.lab.session import SessionOptions, options_json, port_states
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from railkeeper.telemetry.ports import PortStates
 
-START_TIMEOUT_S = 120.0
 _ANSWER_TIMEOUT_MS = 30_000
+# Ports are asked for in every tick: an answer that takes longer comes too late.
+_PORTS_TIMEOUT_MS = 1000
+_HELLO_TIMEOUT_MS = 2000
+_STOP_TIMEOUT_S = 60.0
 _ERRORS = {"InputError": InputError, "CapabilityError": CapabilityError}
 
 
@@ -43,13 +46,12 @@ class LabClient:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
-        line = process.stdout.readline()
-        answer = json.loads(line) if line.startswith("{") else {"error": "the lab's process ended without a word"}
-        if "ready" not in answer:
-            process.wait()
-            process.stdout.close()
-            raise _error(answer, "the lab did not start")
-        return cls(options.control, process)
+        try:
+            _wait_ready(process.stdout)
+            return cls(options.control, process)
+        except BaseException:
+            _end(process)
+            raise
 
     @property
     def pid(self) -> int:
@@ -67,15 +69,23 @@ class LabClient:
 
     def ports(self) -> PortStates:
         """Return the state of all ports as the switches report them."""
-        return port_states(self.ask("ports"))
+        return port_states(self._ask("ports", {}, _PORTS_TIMEOUT_MS))
 
     def ask(self, command: str, **arguments: Any) -> Any:
-        """Give a command and return its answer; raises what the session could not do."""
+        """Give a command and return its answer; raises what the session could not do.
+
+        OutsideError with `retry` where it does not answer, without where it has ended.
+        """
+        return self._ask(command, arguments, _ANSWER_TIMEOUT_MS)
+
+    def _ask(self, command: str, arguments: dict[str, Any], timeout_ms: int) -> Any:
         self._socket.send(msgpack.packb({"do": command, "with": arguments}))
-        if not self._socket.poll(_ANSWER_TIMEOUT_MS):
+        if not self._socket.poll(timeout_ms):
             # A request socket that got no answer can't ask again: begin anew.
             self._socket.close(0)
             self._open()
+            if self._ended():
+                raise OutsideError("the lab has ended")
             raise OutsideError(f"the lab does not answer on {self._control}", retry=True)
         answer = msgpack.unpackb(self._socket.recv())
         if "error" in answer:
@@ -87,11 +97,11 @@ class LabClient:
         self._socket.close(0)
         self._context.term()
         if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
+            _end(self._process)
             self._process = None
+
+    def _ended(self) -> bool:
+        return not (self.alive() if self._process else _socket_file(self._control).exists())
 
     def __enter__(self) -> Self:
         return self
@@ -106,16 +116,44 @@ class LabClient:
 
 
 def find(folder: Path) -> LabClient | None:
-    """Return a line to the session that lives in `folder`, or None."""
-    if not (folder / "control.sock").exists():
+    """Return a line to the session that lives in `folder`, or None.
+
+    Raises CapabilityError where there is one that this account may not speak to.
+    """
+    control = folder / "control.sock"
+    if not os.access(control, os.F_OK):
         return None
-    client = LabClient(f"ipc://{folder}/control.sock")
-    client._socket.send(msgpack.packb({"do": "info", "with": {}}))  # noqa: SLF001
-    if client._socket.poll(2000):  # noqa: SLF001
-        client._socket.recv()  # noqa: SLF001
-        return client
-    client.close()
-    return None
+    if not os.access(control, os.W_OK):
+        raise CapabilityError(f"the lab in {folder} is another account's: run it as root, e.g. with sudo")
+    client = LabClient(f"ipc://{control}")
+    try:
+        client._ask("info", {}, _HELLO_TIMEOUT_MS)  # noqa: SLF001
+    except OutsideError:
+        client.close()
+        return None
+    return client
+
+
+def _socket_file(endpoint: str) -> Path:
+    return Path(endpoint.removeprefix("ipc://"))
+
+
+def _wait_ready(words: IO[str]) -> None:
+    line = words.readline()
+    answer = json.loads(line) if line.startswith("{") else {"error": "the lab's process ended without a word"}
+    if "ready" not in answer:
+        raise _error(answer, "the lab did not start")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()  # the next lab of this prefix cleans up what it leaves
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def _error(answer: dict[str, Any], what: str) -> Exception:

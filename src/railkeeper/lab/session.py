@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,9 @@ from railkeeper.base.errors import RailkeeperError
 from railkeeper.fabric.faults import InjectedFault, parse_fault
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import check_spec
-from railkeeper.lab import names
+from railkeeper.lab import names, state
 from railkeeper.lab.build import Lab, build
+from railkeeper.lab.capability import check_capability
 from railkeeper.lab.crew import Crew
 from railkeeper.lab.faults import Injector
 from railkeeper.lab.switchread import SwitchReader
@@ -42,6 +44,7 @@ _PR_SET_PDEATHSIG = 1
 # All nodes of a lab share one machine: what they send together is bounded, whatever their number.
 PROBES_PER_S, PACKETS_PER_S, WAKES_PER_S = 9600.0, 6400.0, 400.0
 _REVIVE_EVERY_MS = 500
+_PREDECESSOR_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -127,16 +130,42 @@ def fault_line(fault: InjectedFault) -> dict[str, Any]:
 
 def serve(options: SessionOptions, ready: Callable[[], None]) -> None:
     """Build the lab, run its processes, answer commands until told to stop; then take everything down."""
+    check_capability()
     fabric = Fabric(check_spec(options.spec))
-    Path(options.folder).mkdir(parents=True, exist_ok=True)
+    names.check_prefix(options.prefix)
+    folder = Path(options.folder)
+    _wait_for_predecessor(options)
+    folder.mkdir(parents=True, exist_ok=True)
     with build(fabric, options.prefix, state_dir=Path(options.state_dir)) as lab, contextlib.ExitStack() as stack:
-        crew = Crew(lab, preload=_PRELOAD, log=Path(options.folder) / "crew.log")
+        lab.at_close(lambda: _tidy(folder))
+        crew = Crew(lab, preload=_PRELOAD, log=folder / "crew.log")
         switches = stack.enter_context(SwitchReader(lab))
         session = Session(options, fabric, lab, crew, Injector(lab, crew), switches)
         _start_processes(session)
         with _control_line(options) as control:
             ready()
             _answer(session, control)
+
+
+def _wait_for_predecessor(options: SessionOptions) -> None:
+    """Give a lab of the same prefix that no longer answers the time to go: its keeper was killed just now."""
+    deadline = time.monotonic() + _PREDECESSOR_S
+    control = Path(options.control.removeprefix("ipc://"))
+    while time.monotonic() < deadline and not control.exists():
+        if state.owner_of(options.prefix, Path(options.state_dir)) is None:
+            return
+        time.sleep(0.1)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the folder, unless there is something to read in it."""
+    with contextlib.suppress(OSError):
+        for name in ("keeper.sock", "keeper.sock.lock"):
+            (folder / name).unlink(missing_ok=True)
+        log = folder / "crew.log"
+        if not log.stat().st_size:
+            log.unlink()
+        folder.rmdir()
 
 
 _PRELOAD = ("railkeeper.probe.agent", "railkeeper.lab.traffic.node")
@@ -192,11 +221,13 @@ def _control_line(options: SessionOptions) -> Any:
 
 
 def _answer(session: Session, control: zmq.Socket[bytes]) -> None:
+    revive_at = 0.0
     while not session.stopping:
         if control.poll(_REVIVE_EVERY_MS):
             control.send(msgpack.packb(_do(session, control.recv())))
-        else:
+        if time.monotonic() >= revive_at:  # however often somebody asks
             session.crew.revive()
+            revive_at = time.monotonic() + _REVIVE_EVERY_MS / 1000
 
 
 def _do(session: Session, data: bytes) -> dict[str, Any]:
@@ -226,9 +257,14 @@ def main() -> None:
         serve(options, lambda: _say({"ready": True}))
     except RailkeeperError as e:
         _say({"error": str(e), "kind": type(e).__name__})
+    except OSError as e:
+        _say({"error": str(e), "kind": "OutsideError"})
 
 
 def _stop(_number: int, _frame: object) -> None:
+    # Once is enough: a second signal must not cut short the taking down of what the first one began.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     raise SystemExit(0)
 
 

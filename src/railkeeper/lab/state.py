@@ -76,6 +76,16 @@ def claim(prefix: str, spaces: Sequence[str], state_dir: Path = STATE_DIR) -> No
         _raise_sysctls(state_dir)
 
 
+def owner_of(prefix: str, state_dir: Path = STATE_DIR) -> Owner | None:
+    """Return the live process that holds a prefix, None where there is none."""
+    path = state_dir / f"{prefix}{_SUFFIX}"
+    try:
+        owner = _read(path)[0]
+    except OSError:
+        return None
+    return owner if owner.alive() else None
+
+
 def release(prefix: str, state_dir: Path = STATE_DIR) -> None:
     """Forget a lab whose namespaces are gone; kernel settings go back with the last."""
     with _locked(state_dir):

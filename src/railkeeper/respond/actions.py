@@ -3,6 +3,7 @@
 An action is a value; each step returns a new one with a higher revision. The steps:
 
 proposed -> refused | dry-run | approved -> applied -> (verified) -> lifted
+applied -> verified as no help -> lifted at once (`undone`)
 refused and dry-run -> approved once the guardrails let it, or withdrawn when the fault is gone
 approved and applied -> replaced when a better located fault takes its place
 """
@@ -90,6 +91,8 @@ class Action:
     note: str = ""
     # The version of the denied set that the verdicts hold for.
     judged_version: int = -1
+    # Lifted because it did not help, not because the fault was gone.
+    undone: bool = False
 
     @property
     def in_force(self) -> bool:
@@ -180,6 +183,11 @@ def confirmed_by(action: Action, asked: Iterable[str], confirmed: Iterable[str],
 def verified(action: Action, verification: dict[str, Any], now: float) -> Action:
     """Return the action with what its verification found."""
     return replace(action, verification=verification, updated_at=now, revision=action.revision + 1)
+
+
+def undone(action: Action, why: str, now: float) -> Action:
+    """Return the action after it was taken back because it did not help."""
+    return replace(ended(action, ActionStatus.LIFTED, now, why), undone=True)
 
 
 def denied_by(actions: Iterable[Action]) -> tuple[int, ...]:

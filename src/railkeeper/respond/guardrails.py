@@ -33,6 +33,7 @@ class Limits:
     - max_in_force: denials at one time; max_per_minute: new denials in 60 s
     - cooldown_s: least time from the end of a denial to the next one for the same target
     - hold_s: least time that a denial stays before it is lifted
+    - retry_s: least time from a denial that was undone, as it did not help, to the next one for the same target
     - frozen: (from, to) spans of unix seconds in which nothing new is denied
     """
 
@@ -45,13 +46,14 @@ class Limits:
     max_per_minute: int = 30
     cooldown_s: float = 1.0
     hold_s: float = 5.0
+    retry_s: float = 600.0
     frozen: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         for name in _SHARES:
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"limits.{name}", f"is {getattr(self, name)}", "a share from 0 to 1")
-        for name in ("max_in_force", "max_per_minute", "cooldown_s", "hold_s"):
+        for name in ("max_in_force", "max_per_minute", "cooldown_s", "hold_s", "retry_s"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise InputError(f"limits.{name}", f"is {value}", "a number of at least 0")
@@ -90,6 +92,7 @@ def check(
         _in_force(others, limits),
         _rate(others, limits, now),
         _cooldown(others, proposal, limits, now),
+        _did_not_help(others, proposal, limits, now),
     ]
 
 
@@ -168,6 +171,17 @@ def _cooldown(others: Sequence[Action], proposal: Proposal, limits: Limits, now:
     )
     value = None if math.isinf(since) else since
     return Verdict("cool-down", ok=ok, reason=reason, value=value, limit=limits.cooldown_s)
+
+
+def _did_not_help(others: Sequence[Action], proposal: Proposal, limits: Limits, now: float) -> Verdict:
+    ends = [a.ended_at for a in others if a.undone and a.target == proposal.target and a.ended_at is not None]
+    since = now - max(ends, default=-math.inf)
+    if math.isinf(since):
+        return Verdict(
+            "did-not-help", ok=True, reason="no denial of this target was undone lately", limit=limits.retry_s
+        )
+    reason = f"denying {proposal.target} did not help and was undone {since:.0f} s ago, {_least(limits.retry_s)} s"
+    return Verdict("did-not-help", ok=not 0 <= since < limits.retry_s, reason=reason, value=since, limit=limits.retry_s)
 
 
 def _was_lifted(action: Action) -> bool:

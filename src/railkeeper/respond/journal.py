@@ -151,9 +151,12 @@ class Journal:
         """Return the faults of open incidents: what a restarted locator starts from."""
         return tuple(as_fault(i.fault) for i in self.incidents(only_open=True) if i.status is IncidentStatus.OPEN)
 
-    def restore(self, now: float) -> ResponseState:
-        """Return the state from which the response goes on after a restart: what is open, and what ended lately."""
-        i, a, since = tables.incidents, tables.actions, now - REMEMBER_S
+    def restore(self, now: float, *, remember_s: float = REMEMBER_S) -> ResponseState:
+        """Return the state from which the response goes on after a restart: what is open, and what ended lately.
+
+        `remember_s`: for how long a guardrail may ask for what has ended.
+        """
+        i, a, since = tables.incidents, tables.actions, now - remember_s
         lately_i = sa.select(i.c.body).where((i.c.status != IncidentStatus.CLOSED.value) | (i.c.updated_at >= since))
         lately_a = sa.select(a.c.body).where(a.c.status.not_in([s.value for s in DONE]) | (a.c.updated_at >= since))
         past_i = [Incident.from_dict(b) for b in self._column(lately_i.order_by(i.c.opened_at, *_by_number(i.c.id)))]

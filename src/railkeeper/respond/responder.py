@@ -5,6 +5,7 @@ Pure: state in, state out. What has changed is returned, so that the caller can 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -97,17 +98,51 @@ def confirm(
     return Step(replace(state, actions={**state.actions, **changed}), actions=tuple(changed.values()))
 
 
-def verification(state: ResponseState, key: str, found: Verification, now: float) -> Step:
-    """Return the state after an action has been verified; an action that is no longer there is left alone."""
+def verification(state: ResponseState, key: str, found: Verification, now: float, *, since: float = math.inf) -> Step:
+    """Return the state after an action has been verified; an action that is no longer there is left alone.
+
+    One that did not help is undone, unless another fault that was not avoided all the time from `since` (where the
+    traffic after the denial begins to be counted) may be what the traffic suffers from.
+    """
     action = state.actions.get(key)
     if action is None:
         return Step(state)
     new = act.verified(action, found.to_dict(), now)
+    lines = [f"{key} {found.outcome}: {found.reason}"]
+    incident = state.incidents.get(action.incident)
+    undo = (
+        found.outcome.useless and action.in_force and incident is not None
+        and incident.status is IncidentStatus.OPEN and not suspects(state, action.incident, since)
+    )  # fmt: skip
+    if undo:
+        new = act.undone(new, f"undone, it did not help: {found.reason}", now)
+        lines.append(f"{key} {new.status}: {new.note}")
     told = {}
-    if (incident := state.incidents.get(action.incident)) is not None:
-        told = {incident.id: incidents.told(incident, now, f"{key} {found.outcome}: {found.reason}")}
+    if incident is not None:
+        for line in lines:
+            incident = incidents.told(incident, now, line)
+        told = {incident.id: incident}
+    before = state.denied
     state = replace(state, actions={**state.actions, key: new}, incidents={**state.incidents, **told})
-    return Step(state, incidents=tuple(told.values()), actions=(new,))
+    changed = state.denied != before
+    return Step(replace(state, version=state.version + changed), tuple(told.values()), (new,), changed)
+
+
+def suspects(state: ResponseState, but: str, since: float) -> tuple[str, ...]:
+    """Return the incidents, but one, whose network faults traffic may have met at `since` or later."""
+    applied = {
+        a.incident: a.applied_at
+        for a in state.actions.values()
+        if a.status is ActionStatus.APPLIED and a.applied_at is not None
+    }
+    return tuple(
+        i.id
+        for i in state.incidents.values()
+        if i.id != but
+        and i.fault.network
+        and (i.cleared_at is None or i.cleared_at > since)
+        and not applied.get(i.id, math.inf) <= since
+    )
 
 
 class _Work:
@@ -220,7 +255,7 @@ class _Work:
         denied_changed = act.denied_by(self.actions.values()) != self.old.denied
         state = ResponseState(
             {k: i for k, i in self.incidents.items() if i.is_open or self._recent(i.closed_at)},
-            {k: a for k, a in self.actions.items() if a.status not in DONE or self._recent(a.ended_at)},
+            {k: a for k, a in self.actions.items() if a.status not in DONE or self._is_remembered(a)},
             self.next_incident,
             self.old.version + denied_changed,
         )
@@ -230,8 +265,11 @@ class _Work:
         old = self.old.actions.get(key)
         return old.revision if old else 0
 
-    def _recent(self, end: float | None) -> bool:
-        return end is not None and self.now - end < max(REMEMBER_S, self.limits.cooldown_s)
+    def _is_remembered(self, action: Action) -> bool:
+        return self._recent(action.ended_at, self.limits.retry_s if action.undone else 0.0)
+
+    def _recent(self, end: float | None, at_least_s: float = 0.0) -> bool:
+        return end is not None and self.now - end < max(REMEMBER_S, self.limits.cooldown_s, at_least_s)
 
 
 def _kin(a: FaultRecord, b: FaultRecord) -> bool:

@@ -44,6 +44,11 @@ class Outcome(enum.StrEnum):
     NOTHING_LOST = "nothing-was-lost"
     NO_DATA = "no-data"
 
+    @property
+    def useless(self) -> bool:
+        """Whether the traffic still loses as much as before the denial, or more."""
+        return self in {Outcome.NO_CHANGE, Outcome.WORSE}
+
 
 @dataclass(frozen=True)
 class Verification:
@@ -62,13 +67,19 @@ class Verification:
 
 
 def verify(before: Traffic, after: Traffic) -> Verification:
-    """Compare the traffic before a denial with the traffic after all senders have confirmed it."""
+    """Compare the traffic before a denial with the traffic after all senders have confirmed it.
+
+    `before.through_lost` tells whether the denied links had any part in the loss.
+    """
     was, now = before.loss, after.loss
     if before.sent < MIN_PACKETS or after.sent < MIN_PACKETS or was is None or now is None:
         reason = f"{before.sent} packets before and {after.sent} after are too few, at least {MIN_PACKETS} each"
         return Verification(Outcome.NO_DATA, was, now, None, after.through, reason)
     fell_by = 1 - now / was if was > 0 else None
     outcome = _outcome(was, now, fell_by)
+    if outcome is Outcome.NO_CHANGE and not before.through_lost:
+        # What is lost elsewhere says nothing about a denial of links that lost nothing (they delay, say).
+        outcome = Outcome.NOTHING_LOST
     through = f"; {after.through} packets still crossed the denied links" if after.through else ""
     reason = f"the traffic lost {was:.4%} before and {now:.4%} after{through}"
     return Verification(outcome, was, now, fell_by, after.through, reason)
