@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from railkeeper.health.fault import CLEARED, CLEARING, OPEN
-from railkeeper.health.parts import Part
 from railkeeper.health.strict import Culprit, explain_strict
 from railkeeper.health.track import DELAY, HARD, LOSS, SLOW, Tracked
 
@@ -74,7 +73,9 @@ def mostly_late(s: LocatorState, hyp: int) -> bool:
 
 
 def _tell_delay(s: LocatorState, c: Culprit, excess: Floats, late: Bools) -> None:
-    if any(_overlap_exactly(f, c.part) for f in s.live(SLOW, HARD)) or any(f.part is c.part for f in s.live(DELAY)):
+    if any(c.part.link_set <= f.part.link_set for f in s.live(SLOW, HARD)) or any(
+        f.part is c.part for f in s.live(DELAY)
+    ):
         return
     w = s.suspect(DELAY, c.part.component)
     if w.times < (TIMES_HOST if c.part.of_one_host else TIMES):
@@ -83,7 +84,7 @@ def _tell_delay(s: LocatorState, c: Culprit, excess: Floats, late: Bools) -> Non
         return
     if _trains_hint_slow(s, c.hyp) and w.times < WAIT_FOR_TRAINS:
         return
-    lossy = [f for f in s.live(LOSS) if _overlap(f, c.part)]
+    lossy = [f for f in s.live(LOSS) if f.part.meets(c.part)]
     added = _added_ms(s, c.hyp, excess, late)
     if lossy:
         _become_slow(s, lossy[0], c, math.nan)
@@ -102,10 +103,6 @@ def _added_ms(s: LocatorState, hyp: int, excess: Floats, late: Bools) -> float:
     return float(np.median(excess[row][pick] / times[pick])) if pick.any() else math.nan
 
 
-def _overlap(f: Tracked, part: Part) -> bool:
-    return bool(np.isin(f.part.links, part.links).any())
-
-
 def _follow_delay(s: LocatorState, f: Tracked, excess: Floats, known: Bools, late: Bools) -> None:
     if f.part not in s.index:
         return
@@ -119,10 +116,10 @@ def _follow_delay(s: LocatorState, f: Tracked, excess: Floats, known: Bools, lat
         f.delay_ms = _added_ms(s, hyp, excess, late)
         f.good, f.status, f.seen = 0, OPEN, s.tick
     elif share < 0.3:
-        _one_good_tick(s, f)
+        _one_good_tick(f)
 
 
-def _one_good_tick(s: LocatorState, f: Tracked) -> None:
+def _one_good_tick(f: Tracked) -> None:
     f.good += 1
     f.status = CLEARED if f.good >= GOOD_TICKS else CLEARING
 
@@ -154,32 +151,31 @@ def _slow_and_fast(s: LocatorState) -> tuple[Bools, Bools]:
 
 def _slow_culprits(s: LocatorState, slow: Bools, fast: Bools) -> list[Culprit]:
     held = frozenset(s.index[f.part] for f in s.live(SLOW) if f.part in s.index)
+    told = np.zeros(len(s.rows), dtype=bool)
+    for f in s.live(SLOW):
+        told[s.rows_of(f.part)] = True
     for ticks in SLOW_WINDOWS:
         n_slow, n_fast = slow[:ticks].sum(axis=0), fast[:ticks].sum(axis=0)
         bad = np.where(n_fast == 0, n_slow, 0).astype(float)
-        least = LEAST_TRAINS_SHORT if ticks < 3 else LEAST_TRAINS
+        least = float(LEAST_TRAINS_SHORT if ticks < 3 else LEAST_TRAINS)
+        least = max(least, SLOW_NATS / -math.log(_chance_slow(n_slow[~told], n_fast[~told])))
         culprits = explain_strict(s.table, bad, n_fast > 0, least, held)
-        new = [c for c in culprits if _stands_out(s, c, n_slow, n_fast)]
+        new = [c for c in culprits if s.index[c.part] not in held]
         if new:
             return new
     return []
 
 
-def _stands_out(s: LocatorState, c: Culprit, n_slow: Floats, n_fast: Floats) -> bool:
-    """Whether so many slow trains and no fast one could be chance, seen how often other paths have slow ones."""
-    others = np.ones(len(s.rows), dtype=bool)
-    others[s.rows_of(c.part)] = False
-    for f in s.live(SLOW):
-        others[s.rows_of(f.part)] = False
-    total = float((n_slow + n_fast)[others].sum())
-    chance = max(CHANCE_SLOW, (float(n_slow[others].sum()) + 1) / (total + 2))
-    return c.weight * -math.log(chance) >= SLOW_NATS
+def _chance_slow(n_slow: npt.NDArray[np.integer], n_fast: npt.NDArray[np.integer]) -> float:
+    """Return how often trains are slow anyway, seen over all paths that no open fault touches."""
+    slow, total = float(n_slow.sum()), float((n_slow + n_fast).sum())
+    return min(max(CHANCE_SLOW, (slow + 1) / (total + 2)), 0.95)
 
 
 def _tell_slow(s: LocatorState, c: Culprit) -> None:
-    if any(f.part is c.part or _overlap_exactly(f, c.part) for f in s.live(SLOW)):
+    if any(f.part is c.part or c.part.link_set <= f.part.link_set for f in s.live(SLOW)):
         return
-    if any(_overlap(f, c.part) for f in s.live(HARD)):
+    if any(f.part.meets(c.part) for f in s.live(HARD)):
         return
     w = s.suspect(SLOW, c.part.component)
     if w.times < TIMES or (any(len(p.links) > len(c.part.links) for p in c.ties) and w.times < TIE_TICKS):
@@ -187,7 +183,7 @@ def _tell_slow(s: LocatorState, c: Culprit) -> None:
     trains = s.trains.last(SLOW_WINDOWS[0]).astype(np.float64)[:, s.table.rows_of(c.hyp)[0]]
     best = float(np.nanmax(trains)) if np.isfinite(trains).any() else math.nan
     gbps = best / s.config.nominal_bps * s.fabric.link_gbps
-    same = [f for f in s.live(LOSS, DELAY) if _overlap(f, c.part)]
+    same = [f for f in s.live(LOSS, DELAY) if f.part.meets(c.part)]
     if same:
         _become_slow(s, same[0], c, gbps)
         for other in same[1:]:
@@ -198,10 +194,6 @@ def _tell_slow(s: LocatorState, c: Culprit) -> None:
     f.evidence = (f"best train {best / 1e6:.1f} Mbit/s over {int(c.weight)} trains",)
     s.open(f)
     _disown(s, f)
-
-
-def _overlap_exactly(f: Tracked, part: Part) -> bool:
-    return bool(np.isin(part.links, f.part.links).all())
 
 
 def _trains_hint_slow(s: LocatorState, hyp: int) -> bool:
@@ -236,7 +228,7 @@ def _follow_slow(s: LocatorState, f: Tracked, slow: Bools, fast: Bools) -> None:
         f.gbps = float(np.nanmax(trains)) / s.config.nominal_bps * s.fabric.link_gbps
         f.good, f.status, f.seen = 0, OPEN, s.tick
     elif still < max(0.2, 2 * others) and fast[0, row].any():
-        _one_good_tick(s, f)
+        _one_good_tick(f)
     elif math.isnan(still) and mostly_late(s, hyp):
         f.good, f.status, f.seen = 0, OPEN, s.tick
 

@@ -167,14 +167,10 @@ def _confirm(s: LocatorState, c: Culprit) -> bool:
     if any(f.part is c.part for f in s.live(HARD)):
         return False
     w = s.suspect(HARD, c.part.component)
-    inside = any(_within(c.part, f.part) for f in s.live(HARD))
+    inside = any(c.part.within(f.part) for f in s.live(HARD))
     if c.ties and any(len(p.links) > len(c.part.links) for p in c.ties) and w.times < TIE_TICKS:
         return False
     return w.times >= 2 or (not inside and _share_lost_before(s, c) >= PARTLY)
-
-
-def _within(part: Part, other: Part) -> bool:
-    return len(part.links) < len(other.links) and bool(np.isin(part.links, other.links).all())
 
 
 def _share_lost_before(s: LocatorState, c: Culprit) -> float:
@@ -194,7 +190,8 @@ def _open_from_rows(s: LocatorState, c: Culprit, heard: Heard) -> None:
     lost = int(heard.sent[s.table.rows_of(c.hyp)[0]].sum())
     f = Tracked(
         HARD, kind, part, s.tick - 1, s.tick, direction=c.direction, directions=c.directions, also_kinds=also,
-        ties=tuple(p for p in (c.part, *c.ties) if p is not part), rate=1.0, rate_low=1 - 3 / max(lost, 3), rate_high=1.0,
+        ties=tuple(p for p in (c.part, *c.ties) if p is not part), rate=1.0, rate_low=1 - 3 / max(lost, 3),
+        rate_high=1.0,
     )  # fmt: skip
     f.evidence = (f"{lost} of {lost} probes lost in a tick", "ports up" if ports_up else "ports not read")
     f.spell_base = int(s.carriers.spells[:, part.links].max())
@@ -219,32 +216,28 @@ def _open(s: LocatorState, f: Tracked) -> None:
         if f.kind != "blackhole" or len(f.spells) > 2:
             f.kind, f.also_kinds, f.target = "flap", (f.kind,), None
     for old in s.live(HARD):
-        if _within(old.part, f.part) and old.opened >= s.tick - TIE_TICKS and old.since >= f.since - 2:
+        if old.part.within(f.part) and old.opened >= s.tick - TIE_TICKS and old.since >= f.since - 2:
             old.status = CLEARED
     s.open(f)
     row = s.rows_of(f.part)
     s.loss.forget(row)
     s.corrupt.forget(row)
     for soft in s.live("loss", "corrupt", "delay", "slow"):
-        if soft.opened >= s.tick - TIE_TICKS and _within_or_same(soft.part, f.part):
+        if soft.opened >= s.tick - TIE_TICKS and soft.part.link_set <= f.part.link_set:
             soft.status = CLEARED
-
-
-def _within_or_same(part: Part, other: Part) -> bool:
-    return bool(np.isin(part.links, other.links).all())
 
 
 def _age(s: LocatorState, f: Tracked, heard: Heard, culprits: list[Culprit]) -> None:
     """Move a fault on by one tick."""
     verdict = _verdict(s, f, heard, culprits)
     if verdict == "bad":
-        if f.good:
+        if f.good or f.unsure:
             f.spells.append(s.tick)
         f.good, f.unsure, f.seen, f.status = 0, 0, s.tick, OPEN
     elif verdict == "good" or f.unsure >= UNSURE_TICKS:
         f.good += 1
-        f.status = CLEARING
-    else:
+        f.status = CLEARING if f.good > _longest_gap(f) else OPEN
+    elif verdict == "mixed":
         f.unsure += 1
     _refine_kind(s, f)
     if f.good * s.config.tick_s >= _hold_s(s, f):
@@ -273,17 +266,14 @@ def _rows_of_others(s: LocatorState, f: Tracked) -> Bools:
     """Rows that also cross another dead part, and so say nothing of this one."""
     out = np.zeros(len(s.rows), dtype=bool)
     for other in s.live(HARD):
-        if other is not f and not _within_or_same(other.part, f.part):
+        if other is not f and not other.part.link_set <= f.part.link_set:
             out[s.rows_of(other.part)] = True
     return out
 
 
 def _refine_kind(s: LocatorState, f: Tracked) -> None:
     links = f.part.links
-    if f.carriers:
-        by_ports = int(s.carriers.spells[:, links].max()) - f.spell_base
-    else:
-        by_ports = 0
+    by_ports = int(s.carriers.spells[:, links].max()) - f.spell_base if f.carriers else 0
     window = s.config.flap_window_s / s.config.tick_s
     near = [b for a, b in zip(f.spells, f.spells[1:], strict=False) if b - a <= window]
     if f.kind in FLAPPING and (near or by_ports >= 2):
@@ -292,10 +282,15 @@ def _refine_kind(s: LocatorState, f: Tracked) -> None:
         f.kind, f.also_kinds = "down", ("optic",)
 
 
+def _longest_gap(f: Tracked) -> int:
+    """Return the most ticks between the beginnings of two late spells; 0 with one spell."""
+    return max((b - a for a, b in zip(f.spells[-4:], f.spells[-3:], strict=False)), default=0)
+
+
 def _hold_s(s: LocatorState, f: Tracked) -> float:
     """How long the part must be well: a flap twice as long as it has been well between two spells."""
-    gaps = [b - a for a, b in zip(f.spells, f.spells[1:], strict=False)]
-    return max(s.config.hold_s, 2 * max(gaps[-3:], default=0) * s.config.tick_s + 1.0 if gaps else 0.0)
+    gap = _longest_gap(f)
+    return max(s.config.hold_s, 2 * gap * s.config.tick_s + 1.0 if gap else 0.0)
 
 
 def _clear(s: LocatorState, f: Tracked) -> None:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from railkeeper.fabric.paths import MAX_LINKS
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -42,35 +44,44 @@ class Fit:
     llr: float
 
 
-def score(table: Table, n: Longs, x: Longs, survive: Floats) -> Floats:
-    """Return (hypotheses,) best log-likelihood ratio of each against nothing more than `survive`."""
-    clean = table.total_crossings((n - x).astype(np.float64))
-    counts, chance, times = _lossy_classes(table, x, survive)
-    hit = np.flatnonzero(counts.any(axis=1))
-    out = np.zeros(table.n_hyps)
-    if not len(hit):
+class Scorer:
+    """Scores all hypotheses on one set of counts, again and again over different beliefs."""
+
+    def __init__(self, table: Table, n: Longs, x: Longs) -> None:
+        self.n_hyps = table.n_hyps
+        clean = table.total_crossings((n - x).astype(np.float64))
+        entry = np.flatnonzero(x[table.row] > 0)
+        self._lossy, self._place = np.unique(table.row[entry], return_inverse=True)
+        self._hit, self._hyp = np.unique(table.hyp[entry], return_inverse=True)
+        self._times, self._lost = table.times[entry].astype(np.int64), x[table.row[entry]].astype(np.float64)
+        self._clean = clean[self._hit]
+
+    def score(self, survive: Floats) -> Floats:
+        """Return (hypotheses,) best log-likelihood ratio of each against nothing more than `survive` (rows,)."""
+        out = np.zeros(self.n_hyps)
+        if not len(self._hit):
+            return out
+        counts, chance, times = self._classes(survive)
+        coarse = counts @ _gain(RATES, chance, times).T + self._clean[:, None] * np.log1p(-RATES)
+        best = coarse.argmax(axis=1)
+        llr = np.maximum(coarse[np.arange(len(best)), best], 0.0)
+        top = np.argsort(llr)[-REFINED:]
+        rates = 1 / (1 + np.exp(-(_LOGIT[best[top], None] + _FINE)))
+        gain = _gain(rates.ravel(), chance, times).reshape(len(top), len(_FINE), -1)
+        fine = np.einsum("hk,hgk->hg", counts[top], gain) + self._clean[top, None] * np.log1p(-rates)
+        llr[top] = np.maximum(llr[top], fine.max(axis=1))
+        out[self._hit] = llr
         return out
-    coarse = counts[hit] @ _gain(RATES, chance, times).T + clean[hit, None] * np.log1p(-RATES)
-    best = coarse.argmax(axis=1)
-    out[hit] = np.maximum(coarse[np.arange(len(hit)), best], 0.0)
-    top = np.argsort(out[hit])[-REFINED:]
-    rates = 1 / (1 + np.exp(-(_LOGIT[best[top], None] + _FINE)))
-    gain = _gain(rates.ravel(), chance, times).reshape(len(top), len(_FINE), -1)
-    fine = np.einsum("hk,hgk->hg", counts[hit[top]], gain) + clean[hit[top], None] * np.log1p(-rates)
-    out[hit[top]] = np.maximum(out[hit[top]], fine.max(axis=1))
-    return out
 
-
-def _lossy_classes(table: Table, x: Longs, survive: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return losses (hypotheses, classes), and each class's chance to survive and number of crossings."""
-    e = np.flatnonzero(x[table.row] > 0)
-    chance = np.round(survive[table.row[e]], 7)
-    label = chance + 2.0 * table.times[e]
-    distinct, cls = np.unique(label, return_inverse=True)
-    k = max(len(distinct), 1)
-    counts = np.bincount(table.hyp[e] * k + cls, weights=x[table.row[e]], minlength=table.n_hyps * k)
-    times = np.floor(distinct / 2.0)
-    return counts.reshape(table.n_hyps, k), distinct - 2.0 * times, times
+    def _classes(self, survive: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return losses (hypotheses hit, classes), and each class's chance to survive and number of crossings."""
+        chance, of_row = np.unique(np.round(survive[self._lossy], 7), return_inverse=True)
+        label = of_row[self._place] * (MAX_LINKS + 1) + self._times
+        k = len(chance) * (MAX_LINKS + 1)
+        flat = np.bincount(self._hyp * k + label, weights=self._lost, minlength=len(self._hit) * k)
+        counts = flat.reshape(len(self._hit), k).astype(np.float64)
+        used = np.flatnonzero(counts.any(axis=0))
+        return counts[:, used], chance[used // (MAX_LINKS + 1)], (used % (MAX_LINKS + 1)).astype(np.float64)
 
 
 def _gain(rates: Floats, chance: Floats, times: Floats) -> Floats:

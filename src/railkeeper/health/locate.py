@@ -6,8 +6,6 @@ faults. It takes its state over and returns the next one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from railkeeper.health.carriers import read_carriers

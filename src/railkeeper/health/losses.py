@@ -1,4 +1,4 @@
-"""Faults that lose or damage a share of packets: found by likelihood over growing windows, followed as rates change."""
+"""Faults that lose or damage a share of packets, found by likelihood over growing windows."""
 
 from __future__ import annotations
 
@@ -7,47 +7,41 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from railkeeper.fabric.paths import PathKind
 from railkeeper.health.evidence import KEPT, Counts
-from railkeeper.health.fault import CLEARED, CLEARING, OPEN
+from railkeeper.health.follow import BAD_TICKS, WINDOWS, follow, retarget, rows_of, series_of, through_others
 from railkeeper.health.gradual import mostly_late
-from railkeeper.health.likelihood import fit, log_ratio
-from railkeeper.health.series import SPELLS, STEADY, UNEVEN_SIGMA, shape, unevenness
-from railkeeper.health.soft import CLOSE, SAME_DIRECTION, Suspect, Window, explain, pick_direction, suspects
+from railkeeper.health.likelihood import fit
+from railkeeper.health.series import SPELLS, STEADY, SWINGS, deep_spells, shape, swings
+from railkeeper.health.soft import CLOSE, Suspect, Window, explain, suspects
 from railkeeper.health.track import CORRUPT, HARD, LOSS, SLOW, Tracked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from railkeeper.health.evidence import TickRows
-    from railkeeper.health.parts import Part
     from railkeeper.health.rows import Table
     from railkeeper.health.state import LocatorState
 
     Longs = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
 
-WINDOWS = (2, 4, 8, 16, 32, 64, 128)
 EVERY_TICK = 8  # windows up to here are looked at in each tick, twice as long ones half as often, and so on
 LEAST_LOSSES = 3
-BAD_TICKS, BAD_TICKS_HOST = 3, 4  # distinct ticks with losses before they are more than one burst
+BAD_TICKS_HOST = 4  # more than of other parts, and more nats: a host's own trouble looks the same
+HOST_CAUTION = 3.0
 DEAD_RATE = 0.97  # above this the rules for dead parts decide
-CLEAR_NATS = 7.0  # the old rate would have shown itself with odds of e**7
-CHANGE_NATS = 8.0
-DOUBT_NATS = 2.0
-CLEAR_TICKS = 4
-HOST_CAUTION = 3.0  # nats more for parts of one host: its own trouble looks the same
-RETARGET_EVERY = 4  # ticks
 
 
 def judge_losses(s: LocatorState, family: str, counts: Counts) -> None:
     """Follow the open faults of a family (loss or corrupt), then look for new ones."""
+    s.background[family] = _usual_loss(s, counts)
     for f in s.live(family):
-        _follow(s, f, counts)
+        follow(s, f, counts)
     if counts.x.data.any():
         _find(s, family, counts)
 
 
-# -- new faults --------------------------------------------------------------------------------------
 def _find(s: LocatorState, family: str, counts: Counts) -> None:
     found: list[Suspect] = []
     window = 0
@@ -74,13 +68,23 @@ def _find(s: LocatorState, family: str, counts: Counts) -> None:
 
 
 def _form(s: LocatorState, counts: Counts, suspect: Suspect, ticks: int) -> str:
-    return shape(*_series(s, counts, suspect.hyp, ticks))
+    return shape(*series_of(s, counts, suspect.hyp, ticks))
 
 
 def _onset(s: LocatorState, counts: Counts, found: list[Suspect], ticks: int) -> int:
     """Return how many ticks ago the suspects first lost something: clean ticks before it only blur their rates."""
     row = np.concatenate([s.table.rows_of(f.hyp)[0] for f in found])
     return int(np.flatnonzero(counts.x.last(ticks)[:, row].any(axis=1))[-1]) + 1
+
+
+def _usual_loss(s: LocatorState, counts: Counts) -> float:
+    """Return what healthy paths lose: the lower quartile over nodes of what their shortest paths lost in a minute."""
+    near = np.flatnonzero(s.rows.group == PathKind.T0_BOUNCE)
+    node = s.rows.src_node[near]
+    n = np.bincount(node, weights=counts.n.data[:, near].sum(axis=0))
+    x = np.bincount(node, weights=counts.x.data[:, near].sum(axis=0))
+    usual = float(np.quantile(x[n > 0] / n[n > 0], 0.25)) if (n > 0).any() else 0.0
+    return max(usual, s.config.background_loss)
 
 
 def _older_losses(s: LocatorState, counts: Counts, found: list[Suspect], ticks: int) -> bool:
@@ -92,12 +96,12 @@ def _older_losses(s: LocatorState, counts: Counts, found: list[Suspect], ticks: 
 def _explain_window(s: LocatorState, family: str, n: Longs, x: Longs, table: Table | None = None) -> list[Suspect]:
     table = table or s.table
     barred = frozenset(s.index[f.part] for f in s.live(family) if f.part in s.index)
-    window = Window(table, n, x, _survive_open(s, family, n, x), s.config.background_loss)
+    window = Window(table, n, x, _survive_open(s, family, n, x), s.background[family])
     chosen = explain(window, s.threshold, barred)
     if not chosen:
         return []
     elsewhere = _background(s, family, window, list(chosen))
-    if elsewhere > 3 * window.background:
+    if elsewhere > 1.1 * window.background:
         window = Window(table, n, x, window.survive, elsewhere)
         chosen = explain(window, s.threshold, barred)
     return suspects(window, chosen)
@@ -110,12 +114,12 @@ def survive_losses(s: LocatorState, t: TickRows) -> Floats:
         n = n.copy()
         n[s.rows_of(f.part)] = 0
     x = np.minimum(x, n)
-    window = Window(s.table, n, x, np.ones(len(n)), s.config.background_loss)
+    window = Window(s.table, n, x, np.ones(len(n)), s.background[LOSS])
     out = np.ones(len(n))
-    for hyp, f in explain(window, s.threshold).items():
-        if f.rate < DEAD_RATE:
+    for hyp, fitted in explain(window, s.threshold).items():
+        if fitted.rate < DEAD_RATE:
             row, times = s.table.rows_of(hyp)
-            out[row] *= (1 - f.rate) ** times
+            out[row] *= (1 - fitted.rate) ** times
     return out
 
 
@@ -126,26 +130,13 @@ def _survive_open(s: LocatorState, family: str, n: Longs, x: Longs) -> Floats:
     rates = [f.rate for f in open_faults]
     for _ in range(2 if len(open_faults) > 1 else 1):
         for i, f in enumerate(open_faults):
-            row, times = _rows(s, f)
-            base = _others(s, open_faults, rates, i)[row] * (1 - s.config.background_loss)
+            row, times = rows_of(s, f)
+            base = through_others(s, open_faults, rates, i)[row] * (1 - s.background[family])
             rates[i] = fit(n[row].astype(float), x[row].astype(float), base, times).rate
     for f, rate in zip(open_faults, rates, strict=True):
-        row, times = _rows(s, f)
+        row, times = rows_of(s, f)
         out[row] *= (1 - rate) ** times
     return out
-
-
-def _others(s: LocatorState, faults: list[Tracked], rates: list[float], but: int) -> Floats:
-    out = np.ones(len(s.rows))
-    for i, f in enumerate(faults):
-        if i != but:
-            row, times = _rows(s, f)
-            out[row] *= (1 - rates[i]) ** times
-    return out
-
-
-def _rows(s: LocatorState, f: Tracked) -> tuple[Longs, Floats]:
-    return s.table.rows_of(3 * s.index[f.part] + f.direction)
 
 
 def _background(s: LocatorState, family: str, window: Window, hyps: list[int]) -> float:
@@ -159,69 +150,43 @@ def _background(s: LocatorState, family: str, window: Window, hyps: list[int]) -
     return float(window.x[clean].sum()) / sent if sent else 0.0
 
 
-def _tell(s: LocatorState, family: str, counts: Counts, suspect: Suspect, ticks: int) -> bool:
+def _tell(s: LocatorState, family: str, counts: Counts, suspect: Suspect, ticks: int) -> None:
     """Open a fault if its evidence is enough, steady and fits no other part; else keep it waiting."""
-    n, x = _series(s, counts, suspect.hyp, ticks)
+    n, x = series_of(s, counts, suspect.hyp, ticks)
+    if not _enough(s, family, suspect, x):
+        return
+    form = shape(n, x)
+    if form == STEADY or (form == SPELLS and family == LOSS and _no_hiccup(suspect, n, x)):
+        if _belongs_to_open(s, family, counts, suspect):
+            return
+        counts.forget(s.rows_of(suspect.part), newest=ticks - int(np.flatnonzero(x > 0)[0]))
+        _open(s, family, suspect, form, (n, x))
+
+
+def _enough(s: LocatorState, family: str, suspect: Suspect, lost: Floats) -> bool:
     w = s.suspect(family, suspect.part.component, within=KEPT // EVERY_TICK)
     patient = (s.tick - w.first) * s.config.tick_s >= s.config.patience_s
-    needed = BAD_TICKS_HOST if suspect.part.of_one_host else BAD_TICKS
-    if w.times < 2 or (suspect.margin < CLOSE and not patient) or int((x > 0).sum()) < needed:
-        return False
-    if suspect.fit.rate > DEAD_RATE and not patient:
-        return False
-    if suspect.part.of_one_host and suspect.fit.llr < s.threshold + HOST_CAUTION:
-        return False
-    form = shape(n, x)
-    if form not in {STEADY, SPELLS} or (form == SPELLS and family == CORRUPT):
-        return False
-    if _belongs_to_open(s, family, counts, suspect):
-        return False
-    counts.forget(s.rows_of(suspect.part), newest=ticks - int(np.flatnonzero(x > 0)[0]))
-    _open(s, family, suspect, form, (n, x))
-    return True
+    host = suspect.part.of_one_host
+    return (
+        w.times >= 2
+        and (patient or (suspect.margin >= CLOSE and suspect.fit.rate <= DEAD_RATE))
+        and int((lost > 0).sum()) >= (BAD_TICKS_HOST if host else BAD_TICKS)
+        and suspect.fit.llr >= s.threshold + (HOST_CAUTION if host else 0.0)
+    )
+
+
+def _no_hiccup(suspect: Suspect, n: Floats, x: Floats) -> bool:
+    """Whether spells can't be moments in which one host's agent was held up."""
+    return not suspect.part.of_one_host or deep_spells(n, x) >= 2 or swings(n, x) >= SWINGS
 
 
 def _belongs_to_open(s: LocatorState, family: str, counts: Counts, suspect: Suspect) -> bool:
     """Whether a wider part explains an open fault and the suspect together: then the open one was told too narrowly."""
     for f in s.live(family):
-        wider = [p for p in s.table.parts if _holds(p, f.part) and _holds(p, suspect.part)]
-        if wider and _retarget(s, f, counts, frozenset(wider)):
+        wider = [p for p in s.table.parts if f.part.within(p) and suspect.part.within(p)]
+        if wider and retarget(s, f, counts, frozenset(wider)):
             return True
     return False
-
-
-def _holds(part: Part, other: Part) -> bool:
-    return bool(np.isin(other.links, part.links).all())
-
-
-def _retarget(s: LocatorState, f: Tracked, counts: Counts, wanted: frozenset[Part] | None = None) -> bool:
-    """Explain anew what an open fault explains; where another single part does it better, the fault is that part's."""
-    n, x = counts.sums(0, min(s.ticks_seen - f.rate_since + 1, KEPT))
-    window = Window(s.table, n, x, _base_without(s, f), s.config.background_loss)
-    barred = frozenset(s.index[g.part] for g in s.live(f.family) if g is not f and g.part in s.index)
-    chosen = explain(window, s.threshold, barred)
-    if any(h // 3 == s.index[f.part] for h in chosen):
-        return False
-    for suspect in suspects(window, chosen):
-        if np.isin(suspect.part.links, f.part.links).any() and (wanted is None or suspect.part in wanted):
-            if suspect.margin < CLOSE and wanted is None:
-                return False
-            f.part, f.direction, f.directions = suspect.part, suspect.direction, suspect.directions
-            f.ties, f.rate, f.rate_low, f.rate_high = (
-                suspect.rivals,
-                suspect.fit.rate,
-                suspect.fit.low,
-                suspect.fit.high,
-            )
-            return True
-    return False
-
-
-def _series(s: LocatorState, counts: Counts, hyp: int, ticks: int) -> tuple[Floats, Floats]:
-    """Return crossings and losses (ticks,), oldest first."""
-    row, times = s.table.rows_of(hyp)
-    n = counts.n.last(ticks)[::-1][:, row] @ times
-    return np.asarray(n, dtype=float), np.asarray(counts.x.last(ticks)[::-1][:, row].sum(axis=1), dtype=float)
 
 
 def _open(s: LocatorState, family: str, suspect: Suspect, form: str, counted: tuple[Floats, Floats]) -> None:
@@ -236,7 +201,7 @@ def _open(s: LocatorState, family: str, suspect: Suspect, form: str, counted: tu
             directions=suspect.directions, ties=suspect.rivals,
             confidence=1 / (1 + math.exp(-min(suspect.margin, 30.0))), rate=suspect.fit.rate,
             rate_low=suspect.fit.low, rate_high=suspect.fit.high, rate_since=s.ticks_seen + age,
-            evidence=(f"{int(x.sum())} of {int(n.sum())} crossings {_WORD[family]}",),
+            evidence=(f"{int(x.sum())} of {int(n.sum())} probes {_WORD[family]}",),
         )
     )  # fmt: skip
     if tracked_as != family:
@@ -247,84 +212,3 @@ def _open(s: LocatorState, family: str, suspect: Suspect, form: str, counted: tu
 
 
 _WORD = {LOSS: "lost", CORRUPT: "damaged"}
-
-
-# -- open faults -------------------------------------------------------------------------------------
-def _follow(s: LocatorState, f: Tracked, counts: Counts) -> None:
-    """Refit an open fault; notice a change of its rate, and its end."""
-    if f.part not in s.index:
-        return
-    well = _well_ticks(s, f, counts)
-    f.status = CLEARING if well else OPEN
-    if well >= CLEAR_TICKS:
-        _clear(s, f, counts, well)
-    elif not well:
-        _notice_change(s, f, counts)
-        if s.ticks_seen % RETARGET_EVERY == 0:
-            _retarget(s, f, counts)
-        _refit(s, f, counts)
-
-
-def _well_ticks(s: LocatorState, f: Tracked, counts: Counts) -> int:
-    """Return over how many ticks the fault has not shown: 0 where it has, 1 where it is too early to say."""
-    row, times = _rows(s, f)
-    base, age = _base_without(s, f)[row], min(s.ticks_seen - f.rate_since + 1, KEPT)
-    rate, doubt = np.array([min(max(f.rate, 1e-6), 0.999)]), 0
-    for ticks in (*(w for w in WINDOWS if w < age), age):
-        n, x = (a[row].astype(float) for a in counts.sums(0, ticks))
-        absent = -float(log_ratio(n, x, base, times, rate)[0])
-        if absent < DOUBT_NATS or fit(n, x, base, times).llr >= DOUBT_NATS:
-            continue
-        doubt = 1
-        if (absent >= CLEAR_NATS and ticks >= CLEAR_TICKS) or ticks == KEPT:
-            return ticks
-    return doubt
-
-
-def _notice_change(s: LocatorState, f: Tracked, counts: Counts) -> None:
-    """Start the rate anew where the newest ticks agree on another one."""
-    row, times = _rows(s, f)
-    base, age = _base_without(s, f)[row], min(s.ticks_seen - f.rate_since + 1, KEPT)
-    rate = np.array([min(max(f.rate, 1e-6), 0.999)])
-    for ticks in (w for w in WINDOWS if 4 <= w < age):
-        n, x = (a[row].astype(float) for a in counts.sums(0, ticks))
-        here = fit(n, x, base, times)
-        if here.llr - float(log_ratio(n, x, base, times, rate)[0]) > CHANGE_NATS:
-            per_tick = _series(s, counts, 3 * s.index[f.part] + f.direction, ticks)
-            if (per_tick[1] > 0).sum() >= BAD_TICKS and unevenness(*per_tick) < UNEVEN_SIGMA:
-                f.rate_since = s.ticks_seen - ticks + 1
-                return
-
-
-def _base_without(s: LocatorState, f: Tracked) -> Floats:
-    faults = [g for g in s.live(f.family) if g.part in s.index]
-    rates = [g.rate for g in faults]
-    return _others(s, faults, rates, faults.index(f)) * (1 - s.config.background_loss)
-
-
-def _refit(s: LocatorState, f: Tracked, counts: Counts) -> None:
-    n, x = counts.sums(0, min(s.ticks_seen - f.rate_since + 1, KEPT))
-    row, times = _rows(s, f)
-    here = fit(n[row].astype(float), x[row].astype(float), _base_without(s, f)[row], times)
-    if here.llr > 2.0:
-        f.rate, f.rate_low, f.rate_high = here.rate, here.low, here.high
-        f.seen = s.tick
-    if f.status == OPEN:
-        _redirect(s, f, Window(s.table, n, x, _base_without(s, f), 0.0))
-
-
-def _redirect(s: LocatorState, f: Tracked, window: Window) -> None:
-    """Look again which directions the losses have."""
-    first = 3 * s.index[f.part]
-    fits = [window.fit(first + d, window.base()) for d in range(3)]
-    scores = np.array([g.llr for g in fits])
-    best, directions = pick_direction(scores)
-    if scores[best] > scores[f.direction] + SAME_DIRECTION:
-        f.direction = best
-        f.rate, f.rate_low, f.rate_high = fits[best].rate, fits[best].low, fits[best].high
-    f.directions = tuple(sorted({*directions, f.direction}))
-
-
-def _clear(s: LocatorState, f: Tracked, counts: Counts, well_ticks: int) -> None:
-    f.status = CLEARED
-    counts.forget(s.rows_of(f.part), newest=well_ticks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,18 @@ class Part:
         if direction == BOTH:
             return np.sort(np.concatenate([2 * self.links, 2 * self.links + 1]))
         return 2 * self.links + np.int32(direction)
+
+    @cached_property
+    def link_set(self) -> frozenset[int]:
+        return frozenset(self.links.tolist())
+
+    def within(self, other: Part) -> bool:
+        """Whether another part has all of these links and more."""
+        return self.link_set < other.link_set
+
+    def meets(self, other: Part) -> bool:
+        """Whether the two have links in common."""
+        return not self.link_set.isdisjoint(other.link_set)
 
     @property
     def is_switch(self) -> bool:

@@ -107,11 +107,11 @@ class Table:
 
     def total(self, per_row: npt.NDArray[np.generic]) -> Floats:
         """Return (hypotheses,) sums of a value over the rows that cross each."""
-        return np.bincount(self.hyp, weights=per_row[self.row], minlength=self.n_hyps)
+        return np.bincount(self.hyp, weights=per_row[self.row], minlength=self.n_hyps).astype(np.float64)
 
     def total_crossings(self, per_row: Floats) -> Floats:
         """Return (hypotheses,) sums of a value times the number of crossings."""
-        return np.bincount(self.hyp, weights=per_row[self.row] * self.times, minlength=self.n_hyps)
+        return np.bincount(self.hyp, weights=per_row[self.row] * self.times, minlength=self.n_hyps).astype(np.float64)
 
 
 def make_table(rows: Rows, parts: list[Part]) -> Table:

@@ -15,6 +15,7 @@ STEADY, SPELLS, UNCLEAR = "steady", "spells", "unclear"
 UNEVEN_SIGMA = 4.5  # further from a constant rate than this: not steady
 SPELL_SHARE = 0.3  # of the probes of a tick lost: the tick is part of a spell
 QUIET_SHARE = 0.02
+DEEP_SHARE = 0.8
 SWINGS, SWING_SIGMA = 3, 3.0  # changes from far above the mean to far below or back: spells shorter than a tick
 
 
@@ -67,3 +68,14 @@ def swings(n: Floats, x: Floats) -> int:
     sigma = np.sqrt(np.maximum(n * rate * (1 - min(rate, 0.999)), 1e-9))
     sides = np.sign(x - n * rate)[np.abs(x - n * rate) > SWING_SIGMA * sigma]
     return int((sides[1:] != sides[:-1]).sum())
+
+
+def deep_spells(n: Floats, x: Floats) -> int:
+    """Return how many runs of ticks with losses lost as much as a whole dead tick would."""
+    count, lost = 0, 0.0
+    for sent, gone in zip([*n, 1.0], [*x, 0.0], strict=True):
+        if gone > QUIET_SHARE * sent:
+            lost += gone / max(sent, 8.0)
+            continue
+        count, lost = count + (lost >= DEEP_SHARE), 0.0
+    return count

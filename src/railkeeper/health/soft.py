@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.likelihood import Fit, fit, score
+from railkeeper.health.likelihood import Fit, Scorer, fit
 from railkeeper.health.parts import BOTH, Part
 
 if TYPE_CHECKING:
@@ -62,7 +63,11 @@ class Window:
 
     def score(self, base: Floats) -> Floats:
         """Score all hypotheses over `base`."""
-        return score(self.table, self.n, self.x, base)
+        return self.scorer.score(base)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        return Scorer(self.table, self.n, self.x)
 
     def through(self, base: Floats, hyp: int, rate: float) -> Floats:
         """Return `base` with a hypothesis added."""
@@ -81,6 +86,21 @@ def explain(window: Window, least: float, barred: frozenset[int] = frozenset()) 
     for hyp in [h for h in chosen if len(window.table.parts[h // 3].links) > 1]:
         if hyp in chosen:
             chosen = _better_without(window, chosen, hyp, least, barred)
+    return _merged(window, chosen, barred) if len(chosen) > 1 else chosen
+
+
+def _merged(window: Window, chosen: dict[int, Fit], barred: frozenset[int]) -> dict[int, Fit]:
+    """Try one wide part in place of two or more that it holds."""
+    parts = window.table.parts
+    for wide in range(len(parts)):
+        held = [h for h in chosen if parts[h // 3].within(parts[wide])]
+        if len(held) < 2 or wide in barred:
+            continue
+        rest = [h for h in chosen if h not in held and h // 3 != wide]
+        scores = window.score(_with_all(window, {h: chosen[h] for h in rest}))[3 * wide : 3 * wide + 3]
+        other = _refit(window, {h: chosen[h] for h in rest}, 3 * wide + int(scores.argmax()))
+        if _worth(window, other) > _worth(window, chosen):
+            return other
     return chosen
 
 
@@ -91,7 +111,7 @@ def _grow(window: Window, chosen: dict[int, Fit], least: float, barred: frozense
             scores[3 * part : 3 * part + 3] = 0.0
         if not len(scores) or scores.max() < least:
             break
-        chosen = _refit(window, [*chosen, _pick(window.table, scores)])
+        chosen = _refit(window, chosen, _pick(window.table, scores))
     return chosen
 
 
@@ -109,10 +129,19 @@ def _with_all(window: Window, chosen: dict[int, Fit], but: int = -1) -> Floats:
     return base
 
 
-def _refit(window: Window, hyps: list[int]) -> dict[int, Fit]:
-    fits = {h: Fit(0.0, 0.0, 0.0, 0.0) for h in hyps}
-    for _ in range(3 if len(hyps) > 1 else 1):
-        for h in hyps:
+def _refit(window: Window, known: dict[int, Fit], new: int | None = None, gone: int | None = None) -> dict[int, Fit]:
+    """Return fits with a hypothesis added or gone; only what shares rows with it is fitted again."""
+    fits = dict(known)
+    changed = new if gone is None else gone
+    touched = np.zeros(len(window.n), dtype=bool)
+    if changed is not None:
+        touched[window.table.rows_of(changed)[0]] = True
+    again = [h for h in known if touched[window.table.rows_of(h)[0]].any()]
+    if new is not None:
+        fits[new] = Fit(0.0, 0.0, 0.0, 0.0)
+        again.insert(0, new)
+    for _ in range(3 if len(again) > 1 else 1):
+        for h in again:
             fits[h] = window.fit(h, _with_all(window, fits, but=h))
     return fits
 
@@ -121,7 +150,7 @@ def _better_without(
     window: Window, chosen: dict[int, Fit], hyp: int, least: float, barred: frozenset[int]
 ) -> dict[int, Fit]:
     """Try smaller parts in place of a large one."""
-    rest = _refit(window, [h for h in chosen if h != hyp])
+    rest = _refit(window, {h: f for h, f in chosen.items() if h != hyp}, gone=hyp)
     other = _grow(window, rest, ODDS_OF_ANOTHER, barred | {hyp // 3})
     if any(f.llr < least for h, f in other.items() if h not in chosen):
         return chosen

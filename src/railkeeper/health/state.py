@@ -14,7 +14,7 @@ from railkeeper.health.evidence import KEPT, RECENT, Counts, Ring, TickRows
 from railkeeper.health.fault import CLEARED, LocatorConfig
 from railkeeper.health.parts import BOTH, Part, Parts
 from railkeeper.health.rows import Rows, Table, make_table
-from railkeeper.health.track import Tracked
+from railkeeper.health.track import CORRUPT, LOSS, Tracked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -43,6 +43,12 @@ class Past:
     seen: int
 
 
+def make_table_of_nothing() -> Table:
+    """Return a table without rows and parts."""
+    none = np.empty(0, dtype=np.int64)
+    return Table([], none, none, np.empty(0), np.zeros(1, dtype=np.int64), np.empty(0), np.empty(0, dtype=bool))
+
+
 @dataclass
 class LocatorState:
     """State between ticks. `judge` takes it over: only the state that it returns may be used again.
@@ -67,15 +73,17 @@ class LocatorState:
     waiting: dict[tuple[str, Component], Waiting] = field(default_factory=dict)
     past: dict[Component, Past] = field(default_factory=dict)
     previous: TickRows | None = None
-    table: Table = field(default_factory=lambda: make_table_of_nothing())
-    table_at_once: Table = field(default_factory=lambda: make_table_of_nothing())
+    background: dict[str, float] = field(default_factory=dict)
+    table: Table = field(default_factory=make_table_of_nothing)
+    table_at_once: Table = field(default_factory=make_table_of_nothing)
     index: dict[Part, int] = field(default_factory=dict)
     table_version: int = -1
 
     @property
     def threshold(self) -> float:
-        """Nats that evidence must reach: chance alone passes it `false_alarms_per_day` times a day, over all parts,
-        directions, ticks and window lengths (windows twice as long are half as many).
+        """Nats that evidence must reach, so that chance passes it `false_alarms_per_day` times a day.
+
+        Counted over all parts, directions, ticks and window lengths (of windows twice as long there are half as many).
         """
         tests = 2 * 3 * max(len(self.table.parts), 1) * 86_400 / self.config.tick_s
         return math.log(tests / self.config.false_alarms_per_day)
@@ -125,15 +133,11 @@ class LocatorState:
         self.waiting = {k: w for k, w in self.waiting.items() if w.last >= self.tick - KEPT}
 
 
-def make_table_of_nothing() -> Table:
-    """Return a table without rows and parts."""
-    none = np.empty(0, dtype=np.int64)
-    return Table([], none, none, np.empty(0), np.zeros(1, dtype=np.int64), np.empty(0), np.empty(0, dtype=bool))
-
-
 def new_state(fabric: Fabric, config: LocatorConfig | None = None) -> LocatorState:
     """Return a locator that has seen nothing."""
+    c = config or LocatorConfig()
     return LocatorState(
-        fabric=fabric, config=config or LocatorConfig(), parts=Parts(fabric), rows=Rows(fabric),
-        carriers=new_carriers(fabric), silent_for=np.full(fabric.n_nodes, 1, dtype=np.int64),
+        fabric=fabric, config=c, parts=Parts(fabric), rows=Rows(fabric),
+        carriers=new_carriers(fabric), background={LOSS: c.background_loss, CORRUPT: c.background_loss},
+        silent_for=np.full(fabric.n_nodes, 1, dtype=np.int64),
     )  # fmt: skip

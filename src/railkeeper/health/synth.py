@@ -77,6 +77,16 @@ class Noise:
     hiccup_share: float = 0.3
 
 
+@dataclass(frozen=True)
+class _Arrivals:
+    """Columns over single probes."""
+
+    row: npt.NDArray[np.int64]
+    alive: Bools
+    corrupt: Bools
+    delay_ms: Floats
+
+
 @dataclass
 class World:
     """A fabric under probes; `tick` gives what all agents report of one tick.
@@ -121,7 +131,8 @@ class World:
         row, t = row[here], t[here]
         alive, corrupt, delay = self._fly(row, t)
         alive &= ~self._hiccup(row)
-        stats = self._stats(number, row, alive, corrupt & alive, delay, silent)
+        stats = self._stats(_Arrivals(row, alive, corrupt & alive, delay), self._trains(number))
+        stats = stats.take(~np.isin(self.src, silent) & ~np.isin(self.dst, silent))
         return Observation(number, stats, self._ports(start + self.tick_s + 0.25, silent), tuple(silent), ())
 
     def _probes(self, start: float) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -169,29 +180,26 @@ class World:
     def _crossings(self, f: InjectedFault) -> npt.NDArray[np.int64]:
         links = links_of(self.fabric, f.target).astype(np.int64)
         directed = {"up": [2 * links], "down": [2 * links + 1], "both": [2 * links, 2 * links + 1]}[f.direction]
-        if f.kind in {"agent-down"}:
+        if f.kind == "agent-down":
             return np.zeros(len(self.paths), dtype=np.int64)
-        return np.isin(self.crossed, np.concatenate(directed)).sum(axis=1)
+        return np.asarray(np.isin(self.crossed, np.concatenate(directed)).sum(axis=1))
 
     def _hiccup(self, row: npt.NDArray[np.int64]) -> Bools:
         bad = np.flatnonzero(self.rng.random(self.fabric.n_nodes) < self.noise.hiccup)
         return np.isin(self.src[row], bad) & (self.rng.random(len(row)) < self.noise.hiccup_share)
 
-    def _stats(
-        self, number: int, row: npt.NDArray[np.int64], alive: Bools, corrupt: Bools, delay: Floats, silent: list[int]
-    ) -> PathStats:
+    def _stats(self, a: _Arrivals, trains: Floats) -> PathStats:
         n = len(self.paths)
-        received = np.bincount(row[alive & ~corrupt], minlength=n)
         least = np.full(n, np.inf)
-        np.minimum.at(least, row[alive], delay[alive])
+        np.minimum.at(least, a.row[a.alive], a.delay_ms[a.alive])
         delay_ns = np.where(np.isfinite(least), least * 1e6, 0).astype(np.int64)
-        stats = PathStats(
-            paths=self.paths, sent=np.bincount(row, minlength=n), received=received,
-            corrupt=np.bincount(row[corrupt], minlength=n), reordered=np.zeros(n, np.int64),
+        return PathStats(
+            paths=self.paths, sent=np.bincount(a.row, minlength=n),
+            received=np.bincount(a.row[a.alive & ~a.corrupt], minlength=n),
+            corrupt=np.bincount(a.row[a.corrupt], minlength=n), reordered=np.zeros(n, np.int64),
             duplicate=np.zeros(n, np.int64), delay_min_ns=np.where(np.isfinite(least), delay_ns, NO_TIME),
-            delay_hist=np.zeros((n, N_BINS), np.uint32), train_bps=self._trains(number),
+            delay_hist=np.zeros((n, N_BINS), np.uint32), train_bps=trains,
         )  # fmt: skip
-        return stats.take(~np.isin(self.src, silent) & ~np.isin(self.dst, silent))
 
     def _trains(self, number: int) -> Floats:
         start = number * self.tick_s
