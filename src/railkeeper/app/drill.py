@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from railkeeper.app.drillmatch import explains, is_found, same_kind
 from railkeeper.app.events import fault_view
+from railkeeper.base.errors import OutsideError
 from railkeeper.health.fault import CLEARED
 from railkeeper.lab.session import fault_line
 from railkeeper.respond.actions import ActionStatus
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 # After the senders have confirmed, the traffic is watched for this long.
 AFTER_S = 3.0
+# A lab in which some agent or sender has not been heard of by then is not going to work.
+WARM_PATIENCE_S = 60.0
 # A fault that is not healthy again this long after it was cleared is left behind.
 CLEAR_PATIENCE_S = 60.0
 
@@ -75,6 +78,9 @@ class Drill:
         """Wait until every agent reports and every sender is heard."""
         if not outcome.silent and len(state.senders) >= self.fabric.n_nodes:
             self._go("quiet", t, f"all {self.fabric.n_nodes} agents report; {self.quiet_s:.0f} s of quiet")
+        elif t - self._since > WARM_PATIENCE_S:
+            missing = len(outcome.silent), self.fabric.n_nodes - len(state.senders)
+            raise OutsideError(f"the lab does not get warm: {missing[0]} agents and {missing[1]} senders are missing")
         return True
 
     def _quiet(self, _state: KeeperState, _outcome: Outcome, t: float) -> bool:
@@ -156,10 +162,11 @@ class Drill:
 
     def _note_false_alarms(self, outcome: Outcome) -> None:
         known = list(self._now.faults) if self._now else []
+        left_behind = [f for e in self.episodes if e.cleared_at and e.clear_s is None for f in e.faults]
         for fault in outcome.faults:
             if fault.status == CLEARED or fault.key in self.false_alarms:
                 continue
-            if not any(explains(self.fabric, injected, fault) for injected in known):
+            if not any(explains(self.fabric, injected, fault) for injected in (*known, *left_behind)):
                 self.say(f"  FALSE: {fault.kind} {fault.target} {fault.direction}")
                 self.false_alarms[fault.key] = {**fault_view(fault), "during": [f.id for f in known], "t": outcome.t_s}
 

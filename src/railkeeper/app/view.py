@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from railkeeper.fabric.components import links_of
 from railkeeper.fabric.names import parse_name
 from railkeeper.fabric.paths import links_crossed
 from railkeeper.health.fault import CLEARED
+from railkeeper.respond.actions import DONE
 from railkeeper.respond.faultview import describe, record_of
 from railkeeper.respond.incidents import IncidentStatus
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from railkeeper.respond.actions import Action
     from railkeeper.respond.incidents import Incident
 
+T = TypeVar("T")
 DEAD_KINDS = frozenset({"down", "flap", "blackhole", "reboot", "optic", "node-down"})
 MAX_LINES = 6
 TRAFFIC_TICKS = 4
@@ -84,7 +86,15 @@ def _goodput_bps(recent: list[TrafficTick], tick_s: float) -> float | None:
 
 
 def _incident_lines(state: KeeperState) -> tuple[Line, ...]:
-    return tuple(_incident_line(i) for i in list(state.response.incidents.values())[-MAX_LINES:])
+    known = list(state.response.incidents.values())
+    return tuple(map(_incident_line, _newest(known, [i.is_open for i in known])))
+
+
+def _newest(lines: list[T], standing: list[bool]) -> list[T]:
+    """Return the newest of what still stands, and before it, where there is room, what has ended."""
+    live = [x for x, stands in zip(lines, standing, strict=True) if stands][-MAX_LINES:]
+    ended = [x for x, stands in zip(lines, standing, strict=True) if not stands]
+    return ended[max(0, len(ended) - (MAX_LINES - len(live))) :] + live
 
 
 def _incident_line(i: Incident) -> Line:
@@ -93,11 +103,12 @@ def _incident_line(i: Incident) -> Line:
 
 
 def _action_lines(state: KeeperState) -> tuple[Line, ...]:
-    return tuple(_action_line(a) for a in list(state.response.actions.values())[-MAX_LINES:])
+    known = list(state.response.actions.values())
+    return tuple(map(_action_line, _newest(known, [a.status not in DONE for a in known])))
 
 
 def _action_line(a: Action) -> Line:
     why = "; ".join(v.reason for v in a.refusals) or a.note or a.reason
-    if a.verification:
+    if a.verification and a.in_force:
         why = f"{a.verification['outcome']}: {a.verification['reason']}"
     return Line((f"deny {len(a.links)} directed link(s)", a.target, str(a.status), why), bad=a.in_force)

@@ -89,7 +89,7 @@ def sentence(event: dict[str, Any]) -> str:
         return f"{clock(event['t'])} {event['id']} [{event['severity']}] {event['status']}: {event['note']}"
     if event["type"] == "action":
         why = "; ".join(event["refusals"]) or event["note"] or event["reason"]
-        if event["verification"]:
+        if event["verification"] and event["status"] == "applied":
             why = f"{event['verification']['outcome']}: {event['verification']['reason']}"
         who = f" ({event['confirmed']}/{event['asked']} senders)" if event["asked"] else ""
         return f"{clock(event['t'])} {event['key']} {event['status']}{who}: {why}"
