@@ -13,6 +13,7 @@ from railkeeper.health.evidence import TickRows, tick_rows
 from railkeeper.health.fault import Fault, LocatorConfig, Observation
 from railkeeper.health.gradual import judge_delay, judge_slow
 from railkeeper.health.hard import judge_hard
+from railkeeper.health.hiccups import forget_hiccups
 from railkeeper.health.losses import judge_losses
 from railkeeper.health.presence import judge_presence, tell_away
 from railkeeper.health.seeds import seed_state
@@ -34,6 +35,7 @@ def judge(state: LocatorState, observation: Observation) -> tuple[LocatorState, 
     s.refresh_table()
     judge_hard(s, t, obs.ports, newly)
     _take_in(s, t)
+    forget_hiccups(s.rows, s.loss)
     judge_slow(s)
     judge_delay(s)
     judge_losses(s, LOSS, s.loss)

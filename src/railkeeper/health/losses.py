@@ -11,7 +11,7 @@ from railkeeper.fabric.paths import PathKind
 from railkeeper.health.evidence import KEPT, Counts
 from railkeeper.health.follow import BAD_TICKS, WINDOWS, follow, retarget, rows_of, series_of, through_others
 from railkeeper.health.gradual import mostly_late
-from railkeeper.health.likelihood import fit
+from railkeeper.health.likelihood import fit, log_ratio
 from railkeeper.health.series import SPELLS, STEADY, SWINGS, deep_spells, shape, swings
 from railkeeper.health.soft import CLOSE, Suspect, Window, explain, suspects
 from railkeeper.health.track import CORRUPT, HARD, LOSS, SLOW, Tracked
@@ -88,9 +88,18 @@ def _usual_loss(s: LocatorState, counts: Counts) -> float:
 
 
 def _older_losses(s: LocatorState, counts: Counts, found: list[Suspect], ticks: int) -> bool:
-    """Whether the suspects lost anything before this window: only then a longer one can say more."""
-    row = np.concatenate([s.table.rows_of(f.hyp)[0] for f in found])
-    return bool(counts.sums(ticks, 2 * ticks)[1][row].any())
+    """Whether a suspect lost as much before this window too: only then a longer one can say more."""
+    return any(_lost_before(s, counts, f, ticks) for f in found)
+
+
+def _lost_before(s: LocatorState, counts: Counts, suspect: Suspect, ticks: int) -> bool:
+    row, times = s.table.rows_of(suspect.hyp)
+    n, x = (a[row].astype(np.float64) for a in counts.sums(ticks, 2 * ticks))
+    when = np.flatnonzero(counts.x.last(2 * ticks)[ticks:, row].any(axis=1))
+    if x.sum() > 1 and len(when) == 1 and when[0] > 0:
+        return False  # one burst some time ago, and nothing since
+    base = np.full(len(row), 1 - s.background[LOSS])
+    return bool(x.any()) and float(log_ratio(n, x, base, times, np.array([suspect.fit.rate]))[0]) > 0
 
 
 def _explain_window(s: LocatorState, family: str, n: Longs, x: Longs, table: Table | None = None) -> list[Suspect]:
