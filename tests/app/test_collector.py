@@ -1,0 +1,425 @@
+"""Messages to ticks: durable before acknowledged, and no peer can stop the keeper or speak for another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic_world import FIRST_TICK, TICK_S, SynthWorld, make_fabric
+
+from railkeeper.app.collector import HISTORY_PATIENCE_TICKS, MAX_AHEAD_TICKS, Collector
+from railkeeper.app.history import History, query
+from railkeeper.app.pipeline import Setup, begin, step
+from railkeeper.app.world import AGENT_GRACE_S, DEADLINE_S, MAX_BEHIND_TICKS, PORTS_PAUSE_TICKS, HubWorld
+from railkeeper.base.errors import OutsideError
+from railkeeper.lab.traffic.flowstats import encode_flows
+from railkeeper.probe.link import Message
+from railkeeper.probe.pathstats import encode_report
+from railkeeper.telemetry.ports import unread_ports
+
+FABRIC = make_fabric()
+
+
+def message(name, type_, body=b"", *, seq=1, session=1, **data):
+    return Message(name, type_, seq, body, data, session, b"address")
+
+
+def tick_message(report, *, seq=None, name=None, **changes):
+    said = replace(report, **changes)
+    number = said.tick - FIRST_TICK + 1000 if seq is None else seq
+    return message(name or f"agent/n{said.node}", "tick", encode_report(said), seq=number)
+
+
+class Line:
+    """A hub that notes the order of what the keeper does, and a clock that goes on as it is polled."""
+
+    def __init__(self, now=FIRST_TICK * TICK_S):
+        self.now, self.queue, self.log, self.denied = now, [], [], []
+
+    def clock(self):
+        return self.now
+
+    def poll(self, timeout_s=0.0):
+        self.now += max(timeout_s, 1e-4)
+        due = [m for t, m in self.queue if t <= self.now]
+        self.queue = [(t, m) for t, m in self.queue if t > self.now]
+        return due
+
+    def say(self, *messages, at=0.0):
+        self.queue += [(at, m) for m in messages]
+
+    def ack(self, m):
+        self.log.append(("ack", m.name, m.seq))
+
+    def deny(self, version, links):
+        self.denied.append((version, tuple(links)))
+
+    def close(self):
+        pass
+
+
+class Disk:
+    """A history that notes when it was made durable, and may refuse."""
+
+    def __init__(self, line, failing=0, retry=True):
+        self.line, self.failing, self.retry, self.records = line, failing, retry, []
+
+    def append(self, record):
+        self.records.append(record)
+        self.line.log.append(("append", record.name, record.seq))
+
+    def sync(self):
+        if self.failing:
+            self.failing -= 1
+            raise OutsideError("no space left", retry=self.retry)
+        self.line.log.append(("sync",))
+
+
+@pytest.fixture
+def line():
+    return Line()
+
+
+@pytest.fixture
+def reports():
+    """Reports of 60 ticks, by tick of the test."""
+    world = SynthWorld(FABRIC)
+    return [world.next_tick().reports for _ in range(60)]
+
+
+def collector(line, history=None, **more):
+    said = []
+    c = Collector(
+        FABRIC, line, history, first_tick=FIRST_TICK, tick_s=TICK_S, clock=line.clock, complain=said.append, **more
+    )
+    c.said = said
+    return c
+
+
+def test_nothing_is_acknowledged_before_it_is_durable(line, reports):
+    c = collector(line, Disk(line))
+    for r in reports[0]:
+        line.say(tick_message(r))
+    c.poll(0)
+    assert not [x for x in line.log if x[0] == "ack"]
+    c.close(FIRST_TICK, None)
+
+    sync = line.log.index(("sync",))
+    acks = [i for i, x in enumerate(line.log) if x[0] == "ack"]
+    assert len(acks) == FABRIC.n_nodes
+    assert min(acks) > sync > max(i for i, x in enumerate(line.log) if x[0] == "append")
+
+
+def test_a_disk_that_refuses_holds_back_acknowledgements_and_nothing_else(line, reports):
+    c = collector(line, Disk(line, failing=3))
+    given = []
+    for n in range(5):
+        line.say(*map(tick_message, reports[n]))
+        c.poll(0)
+        given.append(c.close(FIRST_TICK + n, None))
+        assert bool([x for x in line.log if x[0] == "ack"]) == (n >= 3)
+
+    assert [len(g.reports) for g in given] == [FABRIC.n_nodes] * 5
+    assert len([x for x in line.log if x[0] == "ack"]) == 5 * FABRIC.n_nodes
+    assert len(c.said) == 1
+    assert "no space left" in c.said[0]
+
+
+@pytest.mark.parametrize("disk", [{"failing": 10**9}, {"failing": 1, "retry": False}])
+def test_a_disk_that_never_comes_back_ends_the_keeper(line, disk):
+    c = collector(line, Disk(line, **disk))
+    for n in range(HISTORY_PATIENCE_TICKS if disk.get("retry", True) else 0):
+        c.close(FIRST_TICK + n, None)
+    with pytest.raises(OutsideError, match="no space left"):
+        c.close(FIRST_TICK + HISTORY_PATIENCE_TICKS, None)
+
+
+def test_a_message_said_again_before_its_acknowledgement_counts_once(line):
+    world = SynthWorld(FABRIC)
+    given = world.next_tick()
+    flows = [message(f"sender/n{f.node}", "flows", encode_flows(f), seq=5) for f in given.flows]
+    c = collector(line, Disk(line))
+    line.say(*flows, *flows, *map(tick_message, given.reports), *map(tick_message, given.reports))
+    c.poll(0)
+    line.say(*flows)
+    c.poll(0)
+    got = c.close(FIRST_TICK, None)
+
+    assert len(got.flows) == len(got.reports) == FABRIC.n_nodes
+    assert len([x for x in line.log if x[0] == "append"]) == 2 * FABRIC.n_nodes
+
+
+def test_a_second_report_of_a_tick_does_not_replace_the_first(line, reports):
+    c, r = collector(line), reports[0][0]
+    line.say(tick_message(r, seq=1), tick_message(r, seq=2, stray=7))
+    c.poll(0)
+
+    assert [x.stray for x in c.close(FIRST_TICK, None).reports] == [0]
+
+
+def test_late_reports_are_kept_and_not_judged(line, reports):
+    c = collector(line)
+    c.close(FIRST_TICK, None)
+    line.say(*map(tick_message, reports[0]), tick_message(reports[2][1]))
+    c.poll(0)
+    given = c.close(FIRST_TICK + 1, None)
+
+    assert given.reports == ()
+    assert [(r.tick, r.node) for r in given.late] == [(FIRST_TICK, n) for n in range(FABRIC.n_nodes)]
+    assert len(c.close(FIRST_TICK + 2, None).reports) == 1
+    assert c.malformed == 0
+
+
+def test_the_first_tick_counts(line, reports):
+    c = collector(line)
+    line.say(*map(tick_message, reports[0]))
+    c.poll(0)
+
+    assert len(c.close(FIRST_TICK, None).reports) == FABRIC.n_nodes
+
+
+def test_a_clock_that_is_ahead_is_not_believed(line, reports):
+    c = collector(line)
+    line.say(tick_message(reports[0][1], tick=FIRST_TICK + MAX_AHEAD_TICKS))
+    line.say(tick_message(reports[0][2], tick=FIRST_TICK + MAX_AHEAD_TICKS + 4))
+    c.poll(0)
+
+    assert c.malformed == 1
+    assert c.said == ["a message can't be used: agent/n2: is 12 s ahead of the keeper's clock; set its clock"]
+
+
+def test_after_a_long_stall_what_was_said_meanwhile_is_not_ahead(line, reports):
+    c = collector(line)
+    line.now += 60 * TICK_S
+    line.say(*(tick_message(r) for tick in reports for r in tick))
+    c.poll(0)
+
+    assert [len(c.close(FIRST_TICK + n, None).reports) for n in range(60)] == [FABRIC.n_nodes] * 60
+
+
+GOOD = SynthWorld(FABRIC).next_tick()
+REPORT, FLOW = GOOD.reports[0], GOOD.flows[0]
+OTHER = SynthWorld(make_fabric(t1_per_plane=5)).next_tick()
+DENIED = {"version": 1, "paths": 2, "refused": 0}
+
+
+def with_column(name, value):
+    return replace(REPORT, stats=replace(REPORT.stats, **{name: value}))
+
+
+def columns_of(name, change):
+    d = msgpack.unpackb(encode_report(REPORT))
+    d["columns"][name] = change(d["columns"][name])
+    return message("agent/n0", "tick", msgpack.packb(d))
+
+
+BAD = {
+    "garbage": message("agent/n0", "tick", b"\x00garbage"),
+    "nothing": message("agent/n0", "tick", b""),
+    "another's name": tick_message(REPORT, name="agent/n1", seq=7),
+    "no such node": tick_message(REPORT, node=99, name="agent/n99"),
+    "negative node": tick_message(REPORT, node=-1, name="agent/n-1"),
+    "negative tick": tick_message(REPORT, tick=-5, seq=1),
+    "huge tick": tick_message(REPORT, tick=2**62, seq=1),
+    "other tick length": tick_message(REPORT, tick_s=1.0),
+    "no tick length": tick_message(REPORT, tick_s=float("nan")),
+    "too many ports": tick_message(REPORT, port_state=(1,) * 9, port_downs=(0,) * 9),
+    "a port state that is none": tick_message(REPORT, port_state=(1, 300)),
+    "endless downs": tick_message(REPORT, port_downs=(1, 2**63)),
+    "negative count": tick_message(with_column("sent", np.full(len(REPORT.stats), -7))),
+    "overflowing count": tick_message(with_column("received", np.full(len(REPORT.stats), 2**62))),
+    "infinite rate": tick_message(with_column("train_bps", np.full(len(REPORT.stats), np.inf))),
+    "negative loss of its own": tick_message(REPORT, unsent=-1),
+    "a column too long": columns_of("sent", lambda b: b * 32),
+    "a path column too long": columns_of("path_src", lambda b: b * 32),
+    "a histogram too short": columns_of("delay_hist", lambda b: b[: len(b) // 32]),
+    "flows of another fabric": message("sender/n0", "flows", encode_flows(OTHER.flows[0])),
+    "flows for another": message("sender/n1", "flows", encode_flows(FLOW)),
+    "flows from the future": message("sender/n0", "flows", encode_flows(replace(FLOW, tick=2**40))),
+    "negative flows": message("sender/n0", "flows", encode_flows(replace(FLOW, stats=replace(FLOW.stats, lost=FLOW.stats.lost - 1)))),
+    "an unknown type": message("agent/n0", "secrets", b"x"),
+    "a confirmation without version": message("sender/n0", "denied", seq=0),
+    "a confirmation that is no number": message("sender/n0", "denied", seq=0, **DENIED | {"version": "x"}),
+    "an endless confirmation": message("sender/n0", "denied", seq=0, **DENIED | {"paths": float("inf")}),
+    "a stranger's confirmation": message("root", "denied", seq=0, **DENIED),
+    "a list for a version": message("sender/n0", "denied", seq=0, **DENIED | {"version": []}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_what_can_not_be_used_is_counted_told_and_kept(bad, line, tmp_path):
+    with History(tmp_path) as history:
+        c = collector(line, history)
+        line.say(bad, *(tick_message(r) for r in GOOD.reports[1:]))
+        c.poll(0)
+        given = c.close(FIRST_TICK, None)
+        step(Setup(FABRIC, "live", tick_s=TICK_S), begin(Setup(FABRIC, "live", tick_s=TICK_S)), given)
+
+        assert c.malformed == 1
+        assert len(c.said) == 1
+        assert [r.node for r in given.reports] == list(range(1, FABRIC.n_nodes))
+        assert (given.flows, given.confirmations) == ((), ())
+    kept = query(tmp_path, "select kind from messages")
+    assert [k["kind"] for k in kept] == ([f"unusable {bad.type}"] if bad.seq and "-" not in bad.name else [])
+    assert len(query(tmp_path, "select * from reports")) == FABRIC.n_nodes - 1
+
+
+def test_rows_of_another_fabric_are_no_evidence_and_no_harm(line):
+    """A row may fall outside of our fabric without its report being refused: the join leaves it out."""
+    c = collector(line)
+    line.say(*map(tick_message, OTHER.reports))
+    c.poll(0)
+    setup = Setup(FABRIC, "live", tick_s=TICK_S)
+    _, outcome = step(setup, begin(setup), c.close(FIRST_TICK, None))
+
+    assert 0 < len(outcome.stats) < sum(len(r.stats) for r in OTHER.reports)
+
+
+counts = st.integers(-1, 10**12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_no_sound_looking_report_stops_the_keeper(data):
+    """Numbers that pass the checks may still be nonsense together."""
+    setup = Setup(FABRIC, "live", tick_s=TICK_S)
+    state, world = begin(setup), SynthWorld(FABRIC)
+    for _ in range(3):
+        given = world.next_tick()
+        bad = data.draw(st.sampled_from(given.reports))
+        n = len(bad.stats)
+        columns = {
+            name: np.array(data.draw(st.lists(counts, min_size=n, max_size=n)), dtype=np.int64)
+            for name in data.draw(st.sets(st.sampled_from(["sent", "received", "corrupt", "delay_min_ns"]), min_size=1))
+        }
+        bad = replace(bad, stats=replace(bad.stats, **columns))
+        c = collector(Line(now=(given.tick) * TICK_S))
+        c._take(tick_message(bad))
+        assert c.malformed == 0
+        state, outcome = step(
+            setup, state, replace(given, reports=tuple(bad if r.node == bad.node else r for r in given.reports))
+        )
+        assert outcome.events
+
+
+# -- the world's clock --------------------------------------------------------------------------------
+class Lab:
+    """Agents that report each tick some time after its end, as the line's clock goes on."""
+
+    def __init__(self, line, reports, *, away=lambda _node, _tick: False, after_s=0.25):
+        for n, tick in enumerate(reports):
+            end = (FIRST_TICK + n + 1) * TICK_S
+            for r in tick:
+                if not away(r.node, n):
+                    line.say(tick_message(r), at=end + after_s)
+
+
+def world_of(line, **more):
+    said = []
+    world = HubWorld(FABRIC, line, None, tick_s=TICK_S, clock=line.clock, complain=said.append, **more)
+    world.said = said
+    return world
+
+
+def waits(line, world, n):
+    """Return for each of n ticks how long after its end it was given, and how many agents it has."""
+    out = []
+    for _ in range(n):
+        given = world.next_tick()
+        out.append((line.now - (given.tick + 1) * TICK_S, len(given.reports)))
+    return out
+
+
+def test_a_tick_waits_for_its_reports_and_no_longer(line, reports):
+    Lab(line, reports)
+    got = waits(line, world_of(line), 8)
+
+    assert [n for _, n in got] == [FABRIC.n_nodes] * 8
+    assert all(AGENT_GRACE_S <= after < DEADLINE_S for after, _ in got[1:])
+
+
+def test_an_agent_that_vanishes_delays_two_ticks_and_no_more(line, reports):
+    Lab(line, reports, away=lambda node, tick: node == 2 and tick >= 5)
+    got = waits(line, world_of(line), 12)
+
+    slow = [n for n, (after, _) in enumerate(got) if after >= DEADLINE_S]
+    assert slow == [5, 6]
+    assert [n for _, n in got] == [4] * 5 + [3] * 7
+
+
+def test_with_no_agent_at_all_ticks_go_on(line):
+    got = waits(line, world_of(line), 5)
+    assert [n for _, n in got] == [0] * 5
+
+
+def test_agents_that_are_slow_for_a_while_are_late(line, reports):
+    Lab(line, reports, after_s=1.2)
+    world = world_of(line)
+    given = [world.next_tick() for _ in range(6)]
+
+    assert not any(g.reports for g in given)
+    assert len([r for g in given for r in g.late]) >= 3 * FABRIC.n_nodes
+
+
+def test_a_clock_that_jumps_back_is_followed_at_once(line, reports):
+    Lab(line, reports)
+    world = world_of(line)
+    waits(line, world, 10)
+    line.now -= 5 * TICK_S
+    line.queue = []
+    Lab(line, reports[6:], after_s=3.25)
+    given = [world.next_tick() for _ in range(4)]
+
+    assert given[0].tick in {FIRST_TICK + 5, FIRST_TICK + 6}
+    assert len({g.tick for g in given}) == 4
+    assert any("set back" in text for text in world.said)
+    assert line.now < (FIRST_TICK + 12) * TICK_S
+
+
+def test_a_keeper_that_slept_for_long_goes_on_with_the_newest_tick(line):
+    world = world_of(line)
+    waits(line, world, 3)
+    line.now += (MAX_BEHIND_TICKS + 100) * TICK_S
+    given = world.next_tick()
+
+    assert abs(given.tick - line.now / TICK_S) < 4
+    assert any("behind the clock" in text for text in world.said)
+
+
+def test_a_keeper_that_slept_for_short_judges_every_tick(line, reports):
+    Lab(line, reports)
+    world = world_of(line)
+    waits(line, world, 3)
+    line.now += 40 * TICK_S
+    given = [world.next_tick() for _ in range(40)]
+
+    assert [g.tick - FIRST_TICK for g in given] == list(range(3, 43))
+    assert [len(g.reports) for g in given] == [FABRIC.n_nodes] * 40
+
+
+def test_switches_that_do_not_answer_are_unread_and_not_asked_in_every_tick(line):
+    asked = []
+
+    def ports():
+        asked.append(line.now)
+        if len(asked) < 3:
+            raise OutsideError("no answer", retry=True)
+        return unread_ports(FABRIC)
+
+    world = world_of(line, read_ports=ports)
+    given = [world.next_tick().ports for _ in range(2 * PORTS_PAUSE_TICKS + 2)]
+
+    assert len(asked) == 4
+    assert [p is None for p in given] == [True] * 2 * PORTS_PAUSE_TICKS + [False] * 2
+
+
+def test_a_lab_that_has_ended_ends_the_keeper(line):
+    def ports():
+        raise OutsideError("the lab has ended")
+
+    with pytest.raises(OutsideError, match="has ended"):
+        world_of(line, read_ports=ports).next_tick()
