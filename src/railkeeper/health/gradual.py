@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from railkeeper.fabric.paths import PathKind
 from railkeeper.health.fault import CLEARED, CLEARING, OPEN
 from railkeeper.health.strict import Culprit, explain_strict
 from railkeeper.health.track import DELAY, HARD, LOSS, SLOW, Tracked
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
     Bools = npt.NDArray[np.bool_]
+    Groups = npt.NDArray[np.int8]
 
+ONEWAY_GROUPS = 3  # row groups from here on are one-way
 DELAY_TICKS = 2  # ticks over which a least delay is taken
 SPREADS = 8.0  # a delay must stand out of its peers by so many of their spreads
 TIMES, TIMES_HOST = 2, 3  # ticks in a row before it is told
@@ -51,17 +54,48 @@ def judge_delay(s: LocatorState) -> None:
 
 
 def excess_ms(s: LocatorState) -> tuple[Floats, Floats]:
-    """Return (rows,) least delay above that of like paths, and the limit above which it stands out."""
+    """Return (rows,) least delay above that of like paths, and the limit above which it stands out.
+
+    Both are inf where nothing can be said.
+    """
     least = s.delays.last(DELAY_TICKS).min(axis=0).astype(np.float64)
     excess, limit = np.full(len(least), np.inf), np.full(len(least), np.inf)
-    for g in np.unique(s.rows.group):
+    oneway = s.rows.group >= ONEWAY_GROUPS
+    _above_peers(
+        s, least, excess, limit, np.unique(s.rows.group[~oneway] if not s.config.common_clock else s.rows.group)
+    )
+    if not s.config.common_clock:
+        least[oneway] -= _clock_offsets(s, least, excess, limit)[oneway]
+        _above_peers(s, least, excess, limit, np.unique(s.rows.group[oneway]))
+    return excess, limit
+
+
+def _above_peers(s: LocatorState, least: Floats, excess: Floats, limit: Floats, groups: Groups) -> None:
+    """Fill in the rows of some groups: paths of one form should take the same time."""
+    for g in groups:
         at = np.flatnonzero((s.rows.group == g) & np.isfinite(least))
         if len(at) < 4:
             continue
         low, base = np.quantile(least[at], [0.05, 0.25])  # several faults at once may delay more than half of the rows
         excess[at] = least[at] - base
         limit[at] = max(s.config.delay_floor_ms, SPREADS * (base - low))
-    return excess, limit
+
+
+def _clock_offsets(s: LocatorState, least: Floats, excess: Floats, limit: Floats) -> Floats:
+    """Return (rows,) what the clocks of each one-way row's ends differ by, and the delay that all such rows have.
+
+    It is the least over all paths between the two NICs. That of a NIC late in all of its planes would vanish in it, so
+    without a plane that is well at both ends the offset is inf: nothing is known.
+    """
+    p = s.rows.paths
+    assert p is not None
+    well = np.zeros(s.fabric.n_nics, dtype=bool)
+    well[p.src[(s.rows.group == PathKind.T0_BOUNCE) & (excess <= limit) & np.isfinite(excess)]] = True
+    _, pair = np.unique(p.src.astype(np.int64) * s.fabric.n_nics + p.dst, return_inverse=True)
+    offset = np.full(int(pair.max()) + 1, np.inf)
+    np.minimum.at(offset, pair, np.where(s.rows.group >= ONEWAY_GROUPS, least, np.inf))
+    known = well[p.src] & well[p.dst] & np.isfinite(offset[pair])
+    return np.where(known, offset[pair], -np.inf)
 
 
 def mostly_late(s: LocatorState, hyp: int) -> bool:

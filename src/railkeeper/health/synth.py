@@ -92,7 +92,8 @@ class World:
     """A fabric under probes; `tick` gives what all agents report of one tick.
 
     `load_bps` is the traffic on each directed link, `ports` whether anyone reads port states, `bounce_trains` whether
-    trains go to T0s and far T0s too (only these tell a slow T0 from slow ports of it).
+    trains go to T0s and far T0s too (only these tell a slow T0 from slow ports of it), `clocks_ms` how far the nodes'
+    clocks stand apart.
     """
 
     fabric: Fabric
@@ -104,6 +105,7 @@ class World:
     load_bps: float = 1.6e6
     ports: bool = True
     bounce_trains: bool = True
+    clocks_ms: float = 0.0
     budget: ProbeBudget | None = None
 
     def __post_init__(self) -> None:
@@ -118,6 +120,7 @@ class World:
         self.crossed = links_crossed(self.fabric, self.paths)
         self.phase = self.rng.random(len(self.paths))
         self.train_phase = self.rng.random(len(self.paths))
+        self.clock_ms = self.rng.uniform(0, self.clocks_ms, self.fabric.n_nodes)
         self.src = self.fabric.node_of(self.paths.src)
         self.dst = self.fabric.node_of(self.paths.dst)
 
@@ -192,6 +195,7 @@ class World:
         n = len(self.paths)
         least = np.full(n, np.inf)
         np.minimum.at(least, a.row[a.alive], a.delay_ms[a.alive])
+        least += self.clock_ms[self.dst] - self.clock_ms[self.src]
         delay_ns = np.where(np.isfinite(least), least * 1e6, 0).astype(np.int64)
         return PathStats(
             paths=self.paths, sent=np.bincount(a.row, minlength=n),
