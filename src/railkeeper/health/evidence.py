@@ -53,6 +53,7 @@ class Ring:
     def forget(self, row: Longs, *, newest: int = 0, oldest: int | None = None) -> None:
         """Empty rows in the ticks of age `newest` to `oldest` (to the end, if not given)."""
         ages = np.arange(newest, self.kept if oldest is None else min(oldest + 1, self.kept))
+        row = row[row < self.data.shape[1]]  # rows that are new in this tick have no past
         self.data[np.ix_((self.at - ages) % self.kept, row)] = self.empty
 
 
