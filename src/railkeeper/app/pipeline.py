@@ -20,6 +20,7 @@ from railkeeper.app.events import (
     tick_event,
 )
 from railkeeper.app.inputs import Confirmation
+from railkeeper.app.sound import possible_rows
 from railkeeper.health.fault import Fault, LocatorConfig, Observation
 from railkeeper.health.locate import LocatorState, judge, new_state, seed_state
 from railkeeper.probe.join import join_reports
@@ -113,8 +114,9 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
     if given.tick < state.tick:
         state = _set_back(setup, state, given.tick)
     joined = join_reports(fabric, given.reports)
+    stats = possible_rows(joined.stats)
     ports = merge_ports(fabric, given)
-    seen = Observation(given.tick, joined.stats, ports, joined.silent, joined.unclean)
+    seen = Observation(given.tick, stats, ports, joined.silent, joined.unclean)
     locator, faults = judge(state.locator, seen)
     sums = tr.sum_flows(fabric, given.flows)
     state = replace(
@@ -129,11 +131,11 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
     state, steps = _respond(setup, state, faults, given.tick, now)
     changes = _merge_steps(state.response, steps)
     facts = TickFacts(
-        given.tick, setup.tick_s, joined.stats, len(given.reports), joined.silent, joined.unclean,
+        given.tick, setup.tick_s, stats, len(given.reports), joined.silent, joined.unclean,
         len(state.response.denied), state.traffic[-1] if state.traffic else None,
     )  # fmt: skip
     events = _events(facts, state.faults, faults, changes)
-    outcome = Outcome(given.tick, now, joined.stats, faults, events, changes, joined.silent, joined.unclean)
+    outcome = Outcome(given.tick, now, stats, faults, events, changes, joined.silent, joined.unclean)
     return replace(state, faults=faults), outcome
 
 

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from railkeeper.probe.pathstats import TickReport
     from railkeeper.telemetry.ports import PortStates
 
-# More than any path can carry in a tick, and far from where sums of it could overflow.
-MAX_COUNT = 10**12
+# More than any path or sender can carry in a tick, and far from where sums of it could overflow.
+MAX_PROBES, MAX_COUNT = 10**7, 10**12
+# Clocks of agents differ by much less than an hour, or their ticks would not meet.
+MAX_DELAY_NS = 3600 * 10**9
 MAX_TICK = 2**53
 _COUNTS = ("sent", "received", "corrupt", "reordered", "duplicate")
 _FLOW_COUNTS = ("sent", "retransmitted", "lost", "spurious", "delivered_bytes")
@@ -39,12 +41,23 @@ def check_report(fabric: Fabric, tick_s: float, report: TickReport, where: str) 
     s = report.stats
     _check_shapes(s, where)
     for name in _COUNTS:
-        _check_range(getattr(s, name), UNKNOWN, MAX_COUNT, f"{where}: {name}")
-    _check_range(s.delay_min_ns[s.delay_min_ns != NO_TIME], -(2**62), 2**62, f"{where}: delay_min_ns")
+        _check_range(getattr(s, name), UNKNOWN, MAX_PROBES, f"{where}: {name}")
+    known = s.delay_min_ns[s.delay_min_ns != NO_TIME]
+    _check_range(known, -MAX_DELAY_NS, MAX_DELAY_NS, f"{where}: delay_min_ns")
     if (s.train_bps < 0).any() or np.isinf(s.train_bps).any():
         raise InputError(f"{where}: train_bps", "is below 0 or infinite", "a rate, or NaN where none was measured")
     _check_range(np.array([getattr(report, k) for k in _OWN], dtype=object), 0, MAX_COUNT, f"{where}: own losses")
     _check_ports(fabric, report, where)
+
+
+def possible_rows(stats: PathStats) -> PathStats:
+    """Return the joined rows that can be true: no more arrived than was sent.
+
+    Two halves of a row come from two reporters, each of which may look sound alone.
+    """
+    counts = (stats.sent >= 0) & (stats.received >= 0) & (stats.corrupt >= 0)
+    good = counts & (stats.received + stats.corrupt <= stats.sent)
+    return stats if good.all() else stats.take(good)
 
 
 def check_flows(fabric: Fabric, tick_s: float, report: FlowReport, where: str) -> None:
