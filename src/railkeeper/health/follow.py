@@ -85,26 +85,19 @@ def base_without(s: LocatorState, f: Tracked) -> Floats:
 
 
 def _refit(s: LocatorState, f: Tracked, counts: Counts) -> None:
+    """Fit the rate anew; look again which directions the losses have."""
     n, x = counts.sums(0, min(s.ticks_seen - f.rate_since + 1, KEPT))
-    row, times = rows_of(s, f)
-    here = fit(n[row].astype(float), x[row].astype(float), base_without(s, f)[row], times)
-    if here.llr > 2.0:
-        _take_rate(f, here)
-        f.seen = s.tick
-    if f.status == OPEN:
-        _redirect(s, f, Window(s.table, n, x, base_without(s, f), 0.0))
-
-
-def _redirect(s: LocatorState, f: Tracked, window: Window) -> None:
-    """Look again which directions the losses have."""
-    first = 3 * s.index[f.part]
-    fits = [window.fit(first + d, window.base()) for d in range(3)]
+    window = Window(s.table, n, x, base_without(s, f), 0.0)
+    base, first = window.base(), 3 * s.index[f.part]
+    fits = [window.fit(first + d, base) for d in range(3)]
     scores = np.array([g.llr for g in fits])
     best, directions = pick_direction(scores)
     if scores[best] > scores[f.direction] + SAME_DIRECTION:
         f.direction = best
-        _take_rate(f, fits[best])
     f.directions = tuple(sorted({*directions, f.direction}))
+    if fits[f.direction].llr > DOUBT_NATS:
+        _take_rate(f, window.with_interval(fits[f.direction], first + f.direction, base))
+        f.seen = s.tick
 
 
 def _clear(s: LocatorState, f: Tracked, counts: Counts, well_ticks: int) -> None:

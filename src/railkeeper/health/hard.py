@@ -29,6 +29,7 @@ PARTLY = 0.05  # share lost in the tick before: the death began in its middle
 GOOD_SHARE, BAD_SHARE = 0.5, 0.2
 TIE_TICKS = 4  # how long to wait for the rare rows that split a T0 from its ports
 UNSURE_TICKS = 6
+MOST_LINKS = 0.5  # when no more than this share of a part's links is without carrier, the part as a whole is back
 FLAPPING = frozenset({"down", "flap", "optic", "blackhole"})
 
 
@@ -247,7 +248,7 @@ def _age(s: LocatorState, f: Tracked, heard: Heard, culprits: list[Culprit]) -> 
 def _verdict(s: LocatorState, f: Tracked, heard: Heard, culprits: list[Culprit]) -> str:
     """Return bad, good, mixed or nothing, from this tick's ports and rows."""
     links = f.part.links
-    if (s.carriers.bad_tick[links] == s.tick).any():
+    if f.carriers and (s.carriers.bad_tick[links] == s.tick).mean() > MOST_LINKS:
         return "bad"
     if any(c.part is f.part for c in culprits):
         return "bad"
@@ -294,7 +295,10 @@ def _hold_s(s: LocatorState, f: Tracked) -> float:
 
 
 def _clear(s: LocatorState, f: Tracked) -> None:
+    """End a fault; links of it that are still down are news of their own."""
     f.status = CLEARED
+    if f.carriers:
+        s.carriers.pending[f.part.links[s.carriers.down[f.part.links]]] = True
     if f.kind in FLAPPING:
         s.past[f.part.component] = Past(f.key, tuple(f.spells[-8:]), f.seen)
     row = s.rows_of(f.part)

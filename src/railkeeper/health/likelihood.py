@@ -11,7 +11,8 @@ counted together by (survive, m).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +37,7 @@ DROP_95 = 1.92  # half the 95% point of chi-square with one degree of freedom
 
 @dataclass(frozen=True)
 class Fit:
-    """A rate with its 95% interval by profile likelihood, and how far it lifts the log-likelihood above rate 0."""
+    """A rate, its 95% interval by profile likelihood, and how far it lifts the log-likelihood above rate 0."""
 
     rate: float
     low: float
@@ -106,15 +107,25 @@ _BETWEEN = np.linspace(-1.0, 1.0, 33) * float(_DENSE_LOGIT[1] - _DENSE_LOGIT[0])
 
 
 def fit(n: Floats, x: Floats, survive: Floats, times: Floats) -> Fit:
-    """Fit one hypothesis's rate on its rows."""
+    """Fit one hypothesis's rate on its rows, without an interval (NaN)."""
     curve = log_ratio(n, x, survive, times, _DENSE)
     best = int(curve.argmax())
     if curve[best] <= 0:
-        inside = np.flatnonzero(curve >= -DROP_95)
-        return Fit(0.0, 0.0, float(_DENSE[inside[-1]]) if len(inside) else 0.0, 0.0)
-    inside = np.flatnonzero(curve >= curve[best] - DROP_95)
-    low = 0.0 if inside[0] == 0 else float(_DENSE[inside[0]])
+        return Fit(0.0, math.nan, math.nan, 0.0)
     rates = 1 / (1 + np.exp(-(_DENSE_LOGIT[best] + _BETWEEN)))
     fine = log_ratio(n, x, survive, times, rates)
     top = int(fine.argmax())
-    return Fit(float(rates[top]), low, float(_DENSE[inside[-1]]), float(fine[top]))
+    return Fit(float(rates[top]), math.nan, math.nan, float(fine[top]))
+
+
+def with_interval(fitted: Fit, n: Floats, x: Floats, survive: Floats, times: Floats) -> Fit:
+    """Add the 95% interval: where the likelihood has fallen `DROP_95` below its peak on either side."""
+    rate = min(max(fitted.rate, 1e-7), 1 - 1e-6)
+    reach = 4.0 / math.sqrt(max(float(x.sum()), 1.0)) + 0.5
+    logit = math.log(rate / (1 - rate)) + np.linspace(-reach, reach, 129)
+    rates = 1 / (1 + np.exp(-logit))
+    inside = log_ratio(n, x, survive, times, rates) >= fitted.llr - DROP_95
+    if not inside.any():
+        return fitted
+    low, high = float(rates[inside.argmax()]), float(rates[len(rates) - 1 - inside[::-1].argmax()])
+    return replace(fitted, low=0.0 if fitted.llr < DROP_95 else low, high=high)

@@ -209,7 +209,7 @@ def _open(s: LocatorState, family: str, suspect: Suspect, form: str, counted: tu
             tracked_as, kind, suspect.part, s.tick + age, s.tick, direction=suspect.direction,
             directions=suspect.directions, ties=suspect.rivals,
             confidence=1 / (1 + math.exp(-max(-30.0, min(suspect.margin, 30.0)))), rate=suspect.fit.rate,
-            rate_low=suspect.fit.low, rate_high=suspect.fit.high, rate_since=s.ticks_seen + age,
+            rate_low=suspect.fit.low, rate_high=suspect.fit.high, rate_since=s.ticks_seen + age + 1,
             evidence=(f"{int(x.sum())} of {int(n.sum())} probes {_WORD[family]}",),
         )
     )  # fmt: skip

@@ -15,6 +15,7 @@ STEADY, SPELLS, UNCLEAR = "steady", "spells", "unclear"
 UNEVEN_SIGMA = 4.5  # further from a constant rate than this: not steady
 SPELL_SHARE = 0.3  # of the probes of a tick lost: the tick is part of a spell
 QUIET_SHARE = 0.02
+DEAD_TICKS = 4  # with a tick in which all was lost, so many are looked at: it may have been dead in between
 DEEP_SHARE = 0.8
 SWINGS, SWING_SIGMA = 3, 3.0  # changes from far above the mean to far below or back: spells shorter than a tick
 
@@ -31,7 +32,7 @@ def shape(n: Floats, x: Floats) -> str:
     if spells(n, x) >= 2 or swings(n, x) >= SWINGS:
         return SPELLS
     n, x = n[1:][n[1:] > 0], x[1:][n[1:] > 0]
-    if len(n) < 2 or not x.sum():
+    if len(n) < (DEAD_TICKS if (x >= n).any() else 2) or not x.sum():
         return UNCLEAR
     return STEADY if unevenness(n, x) < UNEVEN_SIGMA else UNCLEAR
 

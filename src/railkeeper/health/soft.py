@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.likelihood import Fit, Scorer, fit
+from railkeeper.health.likelihood import Fit, Scorer, fit, with_interval
 from railkeeper.health.parts import BOTH, Part
 
 if TYPE_CHECKING:
@@ -61,6 +61,11 @@ class Window:
         row, times = self.table.rows_of(hyp)
         return fit(self.n[row].astype(float), self.x[row].astype(float), base[row], times)
 
+    def with_interval(self, fitted: Fit, hyp: int, base: Floats) -> Fit:
+        """Add the interval of a fit's rate."""
+        row, times = self.table.rows_of(hyp)
+        return with_interval(fitted, self.n[row].astype(float), self.x[row].astype(float), base[row], times)
+
     def score(self, base: Floats) -> Floats:
         """Score all hypotheses over `base`."""
         return self.scorer.score(base)
@@ -111,7 +116,18 @@ def _grow(window: Window, chosen: dict[int, Fit], least: float, barred: frozense
             scores[3 * part : 3 * part + 3] = 0.0
         if not len(scores) or scores.max() < least:
             break
-        chosen = _refit(window, chosen, _pick(window.table, scores))
+        chosen = _turned(window, _refit(window, chosen, _pick(window.table, scores)))
+    return chosen
+
+
+def _turned(window: Window, chosen: dict[int, Fit]) -> dict[int, Fit]:
+    """Let each part take the direction that suits it best now that the others are there."""
+    for hyp in list(chosen) if len(chosen) > 1 else []:
+        base, first = _with_all(window, chosen, but=hyp), hyp - hyp % 3
+        scores = [window.fit(first + d, base).llr for d in range(3)]
+        best = first + int(np.argmax(scores))
+        if scores[best - first] > scores[hyp - first] + ODDS_OF_ANOTHER:
+            chosen = _refit(window, {h: f for h, f in chosen.items() if h != hyp}, best)
     return chosen
 
 
@@ -193,7 +209,8 @@ def _weigh(window: Window, chosen: dict[int, Fit], hyp: int) -> Suspect:
     near = np.unique(np.flatnonzero(scores > top - CLOSE) // 3)
     return Suspect(
         part=window.table.parts[part], hyp=3 * part + direction, direction=direction, directions=directions,
-        fit=fits[direction], margin=top - max(float(scores.max()), 0.0),
+        fit=window.with_interval(fits[direction], 3 * part + direction, base),
+        margin=top - max(float(scores.max()), 0.0),
         rivals=tuple(window.table.parts[p] for p in near),
     )  # fmt: skip
 
