@@ -141,8 +141,10 @@ def open_recording(path: Path) -> Recording:
         raise InputError(str(path), "is not a recording", "give a file that `railkeeper run --record` has written")
     try:
         return _open(path, msgpack.unpackb(first.body))
-    except InputError:
-        raise
+    except InputError as e:
+        if e.where.startswith(str(path)):
+            raise
+        raise InputError(f"{path}: {e.where}", e.problem, e.right) from e
     except Exception as e:  # whatever a stranger's bytes can raise, the answer is the same
         raise InputError(str(path), f"has a broken header ({type(e).__name__}: {e})", "record it again") from e
 
