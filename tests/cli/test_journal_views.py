@@ -88,18 +88,23 @@ def test_actions(url):
 
 
 @pytest.mark.parametrize(
-    ("faults", "now", "verdict"),
+    ("faults", "agents", "now", "verdict"),
     [
-        ([], 100.5, "ok"),
-        (["p0/t0-0--p0/t1-0"], 100.5, "degraded"),
-        (["p0/t1-1"], 100.5, "degraded"),
-        (["n3/nic0"], 100.5, "failed"),
-        ([], 200.0, "no data"),
-        (["p0/t1-1"], 200.0, "no data"),
+        ([], 16, 100.5, "ok"),
+        ([], 15, 100.5, "degraded"),
+        ([], 0, 100.5, "no data"),
+        (["p0/t0-0--p0/t1-0"], 16, 100.5, "degraded"),
+        (["p0/t1-1"], 16, 100.5, "degraded"),
+        (["n3/nic0"], 16, 100.5, "failed"),
+        (["n3/nic0"], 15, 100.5, "failed"),
+        ([], 16, 200.0, "no data"),
+        (["p0/t1-1"], 16, 200.0, "no data"),
     ],
 )
-def test_status_verdict(url, faults, now, verdict):
+def test_status_verdict(url, faults, agents, now, verdict):
     Run(url).tick(100.0, *map(fault, faults))
+    with Journal.open(url) as journal:
+        journal.heartbeat(100.0, {"agents": agents, "nodes": 16})
     answer = views.status(url, now=now)
     assert (answer["schema"], answer["verdict"]) == (1, verdict)
     assert verdict in shown(views.status_table(answer))

@@ -19,7 +19,7 @@ Decoder = Callable[[Sequence[LogRecord]], dict[str, pa.Table]]
 
 _PATH_COLUMNS = ("kind", "src", "dst", "plane", "t1", "far", "back")
 _COUNTS = ("sent", "received", "corrupt", "reordered", "duplicate")
-_OWN = ("unsent", "socket_dropped", "host_dropped", "ticks_dropped", "stray")
+_OWN = ("unsent", "socket_dropped", "host_dropped", "ticks_dropped", "stray", "late")
 
 SCHEMAS: dict[str, pa.Schema] = {
     "paths": pa.schema(

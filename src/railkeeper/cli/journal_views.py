@@ -49,7 +49,8 @@ def status(url: str, *, now: float) -> dict[str, Any]:
     """Return the state of the fabric as the journal knows it at `now` (unix seconds).
 
     `verdict` is ok, degraded (an incident that is minor, or whose paths are all denied), failed (a major or critical
-    one that nothing avoids), or `no data` where the keeper has been silent: its last word is no health.
+    one that nothing avoids), or `no data` where the keeper has been silent (its last word is no health), or no agent
+    reports. While some agents are away the verdict is degraded at best: what they see is not known to be well.
     """
     with Journal.open(url, read_only=True) as journal:
         told, done = journal.incidents(), journal.actions()
@@ -59,7 +60,7 @@ def status(url: str, *, now: float) -> dict[str, Any]:
     age_s = None if heartbeat is None else round(max(0.0, now - float(heartbeat["t"])), 3)
     return {
         "schema": SCHEMA,
-        "verdict": _verdict(live, standing, age_s),
+        "verdict": _verdict(live, standing, age_s, _unseen(heartbeat)),
         "keeper": {"age_s": age_s, "last": heartbeat},
         "incidents": [_incident(i) for i in live],
         "denials": [_action(a) for a in standing],
@@ -70,15 +71,22 @@ def status(url: str, *, now: float) -> dict[str, Any]:
     }
 
 
-def _verdict(live: Sequence[Incident], standing: Sequence[Action], age_s: float | None) -> str:
-    if age_s is None or age_s > STALE_S:
+def _unseen(heartbeat: dict[str, Any] | None) -> float:
+    """Return the share of nodes whose agent does not report; all where nothing is known."""
+    if not heartbeat or not heartbeat.get("nodes"):
+        return 1.0
+    return 1 - float(heartbeat["agents"]) / float(heartbeat["nodes"])
+
+
+def _verdict(live: Sequence[Incident], standing: Sequence[Action], age_s: float | None, unseen: float) -> str:
+    if age_s is None or age_s > STALE_S or unseen >= 1:
         return "no data"
     avoided = {a.incident for a in standing if a.status is ActionStatus.APPLIED}
     bad = {Severity.MAJOR, Severity.CRITICAL}
     here = [i for i in live if i.status is IncidentStatus.OPEN]
     if any(i.impact.severity in bad and i.id not in avoided for i in here):
         return "failed"
-    return "degraded" if any(i.impact.severity is not Severity.INFO for i in live) else "ok"
+    return "degraded" if unseen or any(i.impact.severity is not Severity.INFO for i in live) else "ok"
 
 
 def _incident(i: Incident) -> dict[str, Any]:
@@ -111,23 +119,28 @@ def _action(a: Action) -> dict[str, Any]:
 # -- for people -------------------------------------------------------------------------------------
 def incidents_table(answer: dict[str, Any]) -> Table:
     """Return the table of an answer of `incidents` (or of `status`)."""
-    table = _table("Incidents", "id", "severity", "status", "what", "where", "capacity left", "opened", "for")
+    table = _table("Incidents", "id", "severity", "what, where", "capacity left", "since, for")
     for i in answer["incidents"]:
         end = i["closed_at"] if i["closed_at"] is not None else i["updated_at"]
         table.add_row(
-            i["id"], _coloured(i["severity"]), _coloured(i["status"]), _what(i), Text(i["target"]), _left(i),
-            _time(i["opened_at"]), f"{end - i['opened_at']:.1f} s",
+            _lines(Text(i["id"]), _coloured(i["status"])), _coloured(i["severity"]),
+            _lines(_what(i), Text(i["target"])), _left(i).replace(", ", "\n"),
+            f"{_time(i['opened_at'])}\n{end - i['opened_at']:.1f} s",
         )  # fmt: skip
     return table
 
 
 def actions_table(answer: dict[str, Any]) -> Table:
     """Return the table of an answer of `actions`."""
-    table = _table("Actions", "key", "status", "target", "links", "why", "senders", "result", "since")
+    table = _table("Actions", "key", "target, links, senders", "why", "result")
     for a in answer["actions"]:
         table.add_row(
-            a["key"], _coloured(a["status"]), Text(a["target"]), str(len(a["links"])), Text(_why(a)),
-            f"{len(a['confirmed'])}/{len(a['asked'])}", Text(_result(a)), _time(a["proposed_at"]),
+            _lines(Text(a["key"]), _coloured(a["status"]), Text(_time(a["proposed_at"]))),
+            _lines(
+                Text(a["target"]), Text(f"{len(a['links'])} directed link(s)"),
+                Text(f"{len(a['confirmed'])} of {len(a['asked'])} senders"),
+            ),
+            Text(_why(a)), Text(_result(a)),
         )  # fmt: skip
     return table
 
@@ -138,6 +151,9 @@ def status_table(answer: dict[str, Any]) -> Table:
     age = answer["keeper"]["age_s"]
     table.add_row("fabric", _coloured(answer["verdict"]))
     table.add_row("keeper", "never heard of" if age is None else f"last heard of {age:.1f} s ago")
+    last = answer["keeper"]["last"] or {}
+    if last.get("nodes"):
+        table.add_row("agents that report", f"{last['agents']} of {last['nodes']}")
     table.add_row("open incidents", str(len(answer["incidents"])))
     table.add_row("denials in force", f"{len(answer['denials'])} ({answer['denied_links']} directed links)")
     table.add_row("held back", str(len(answer["held_back"])))
@@ -148,10 +164,14 @@ def status_table(answer: dict[str, Any]) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", show_lines=True)
     for name in columns:
         table.add_column(name, overflow="fold")
     return table
+
+
+def _lines(*texts: Text) -> Text:
+    return Text("\n").join(texts)
 
 
 def _coloured(word: str) -> Text:

@@ -61,8 +61,7 @@ def _headline(fabric: Fabric, shot: Snapshot, title: str) -> Text:
 def _plane_panel(fabric: Fabric, shot: Snapshot, domain: int) -> Panel:
     uplinks = shot.links[fabric.n_ports :].reshape(fabric.n_domains, fabric.t0_per_plane, fabric.t1_per_plane)
     hosts = host_looks(fabric, shot.links, domain)
-    body = Text("T0   NICs", style="dim")
-    body.append(" " * max(1, min(fabric.nics_per_t0, MAX_CELLS) - 3) + "T1s\n")
+    body = Text(f"{'T0':<5}{'NICs':<{max(4, min(fabric.nics_per_t0, MAX_CELLS))}}  T1s\n", style="dim")
     for label, host_row, up_row in zip(*_squeeze(fabric, hosts, uplinks[domain]), strict=True):
         body.append(f"{label:<5}", style="dim")
         _cells(body, host_row)
