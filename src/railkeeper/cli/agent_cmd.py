@@ -11,9 +11,10 @@ import typer
 from railkeeper.app.settings import check_endpoint
 from railkeeper.base.errors import InputError
 from railkeeper.fabric.model import Fabric
-from railkeeper.fabric.names import Kind, parse_name, port_name
+from railkeeper.fabric.names import Kind, parse_name
 from railkeeper.fabric.spec import read_spec
 from railkeeper.probe.agent import AgentConfig, run_agent
+from railkeeper.probe.interfaces import parse_interfaces
 
 
 def agent(
@@ -30,28 +31,11 @@ def agent(
     part = parse_name(f, node, where="--node")
     if part.kind is not Kind.NODE:
         raise InputError("--node", f"{node!r} is no node", "e.g. n12")
-    interfaces = _interfaces(f, part.id, interface)
+    interfaces = parse_interfaces(f, part.id, interface)
     try:
         check_endpoint(keeper)
     except ValueError as e:
         raise InputError("--keeper", f"is {keeper!r}", str(e)) from e
     config = AgentConfig(fabric=f, node=part.id, keeper=keeper, interfaces=interfaces, tick_s=tick_s, port=port)
     print(f"railkeeper: agent of {node}: {', '.join(interfaces)} to {keeper}", file=sys.stderr)
-    run_agent(config)
-
-
-def _interfaces(f: Fabric, node: int, given: list[str]) -> tuple[str, ...]:
-    width = f.nics_per_node * f.planes
-    wanted = [port_name(f, port).partition("/")[2] for port in range(node * width, (node + 1) * width)]
-    known: dict[str, str] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not value or name not in wanted:
-            raise InputError("--interface", f"is {text!r}", f"PORT=INTERFACE with PORT one of {', '.join(wanted)}")
-        if name in known:
-            raise InputError("--interface", f"is there twice for {name}", "give one for each port of the node")
-        known[name] = value
-    missing = [name for name in wanted if name not in known]
-    if missing:
-        raise InputError("--interface", f"is missing for {', '.join(missing)}", "give one for each port of the node")
-    return tuple(known[name] for name in wanted)
+    run_agent(config, say=lambda text: print(f"railkeeper: agent of {node}: {text}", file=sys.stderr, flush=True))

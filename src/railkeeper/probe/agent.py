@@ -29,7 +29,7 @@ from railkeeper.probe.window import Window
 from railkeeper.probe.wire import DEFAULT_PORT, PROBE_BYTES, make_stamper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 GROUP = 8
 GROUPS_PER_WAKE = 8
 # Arrivals that may wait in the socket, whose buffer holds several times as many: reading seldom is cheap.
+AWAY_S = 5.0
 READ_PACKETS = 2000
 MAX_READS = 64  # batches read in one go; a flood must not keep the agent from its other work
 _NO_INTERFACE = 0x7FFFFFFF  # a number that no interface has: sending fails, as it should
@@ -111,6 +112,11 @@ class Agent:
     def close(self) -> None:
         """Close sockets and the line to the keeper; the tick under way is not reported."""
         self._close()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the keeper is there."""
+        return self._link.connected
 
     def step(self) -> None:
         """Receive, send what is due, close what is over, hear the keeper."""
@@ -243,16 +249,43 @@ class _HostDrops:
         return sum(int(line.split(None, 2)[1], 16) for line in lines)
 
 
-def run_agent(config: AgentConfig, stop: threading.Event | None = None) -> None:
+class _Voice:
+    """Says when the keeper is not there for a while, and when it is (again)."""
+
+    def __init__(self, say: Callable[[str], None], keeper: str) -> None:
+        self._say, self._keeper = say, keeper
+        self._told = False
+        self._away_since_s: float | None = time.monotonic()
+
+    def hear(self, *, connected: bool) -> None:
+        now_s = time.monotonic()
+        if connected and self._away_since_s is not None:
+            self._say(f"connected to {self._keeper}")
+            self._away_since_s, self._told = None, False
+        elif not connected and self._away_since_s is None:
+            self._away_since_s = now_s
+        elif self._away_since_s is not None and not self._told and now_s - self._away_since_s > AWAY_S:
+            self._told = True
+            self._say(
+                f"no keeper answers at {self._keeper}; reports wait, and the oldest go when there is no more room"
+            )
+
+
+def run_agent(
+    config: AgentConfig, stop: threading.Event | None = None, say: Callable[[str], None] = lambda _text: None
+) -> None:
     """Run an agent until SIGTERM or SIGINT (or `stop`); in a thread, only `stop` ends it.
 
-    Raises OutsideError when the probe port or the keeper's endpoint can't be had.
+    `say` is told when the keeper is away or back. Raises OutsideError when the probe port or the keeper's endpoint
+    can't be had.
     """
     stop = stop or threading.Event()
+    voice = _Voice(say, config.keeper)
     with _stopping(stop), Agent(config) as agent:
         next_s = time.monotonic()
         while not stop.is_set():
             agent.step()
+            voice.hear(connected=agent.connected)
             next_s = max(next_s + config.wake_s, time.monotonic())
             time.sleep(max(0.0, next_s - time.monotonic()))
 

@@ -119,6 +119,8 @@ def parse_interfaces(fabric: Fabric, node: int, texts: Iterable[str]) -> tuple[s
             raise InputError(
                 "--interface", f"{text!r} names no port of n{node}", "give PORT=INTERFACE, e.g. nic0/p0=eth2"
             )
+        if out[port.id % width]:
+            raise InputError("--interface", f"is there twice for {port_text}", "give one for each port of the node")
         out[port.id % width] = interface
     if "" in out:
         missing = port_name(fabric, node * width + out.index(""))
