@@ -23,6 +23,7 @@ from railkeeper.fabric.faults import read_faults
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import read_spec
 from railkeeper.lab import client, faultlist
+from railkeeper.lab.build import clean_stale
 from railkeeper.lab.capability import check_capability
 from railkeeper.lab.client import LabClient
 from railkeeper.lab.names import check_prefix
@@ -177,6 +178,14 @@ def status(
     print(f"lab {prefix!r}: fabric {shape['name']}, {len(processes)} processes, keeper line {info['keeper']}")
     for line in active:
         print(f"  {json.dumps(line)}")
+
+
+@app.command()
+def clean() -> None:
+    """Remove what killed labs have left on this machine, and only that."""
+    check_capability()
+    removed = clean_stale()
+    print(f"{len(removed)} namespaces of killed labs removed" if removed else "nothing was left by killed labs")
 
 
 def _running(prefix: str) -> LabClient:
