@@ -176,6 +176,8 @@ def _check_record(wish: Wish) -> None:
     """Fail at once, not after a lab has been built."""
     if wish.record is not None and os.path.lexists(wish.record):
         raise InputError(str(wish.record), "is there already", "give the recording a new name")
+    if wish.record is not None and not wish.record.absolute().parent.is_dir():
+        raise InputError(str(wish.record), "can't be written", "give a path in a folder that exists")
 
 
 def _setup(wish: Wish, fabric: Fabric, world: str, *, dry_run: bool, tick_s: float) -> Setup:
@@ -209,7 +211,8 @@ def _hub_world(
 
 
 def _socket_file(endpoint: str) -> Path | None:
-    return Path(endpoint.removeprefix("ipc://")) if endpoint.startswith("ipc:///") else None
+    path = endpoint.removeprefix("ipc://")
+    return None if path == endpoint or path.startswith("@") else Path(path)
 
 
 @contextlib.contextmanager

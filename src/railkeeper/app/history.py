@@ -249,6 +249,8 @@ def query(folder: Path, sql: str, decoders: Mapping[str, Decoder] | None = None)
     db = connect(folder, decoders)
     try:
         found = db.execute(sql)
+        if found is None or found.description is None:
+            raise InputError("query", "asks nothing", f"tables: {', '.join(sorted(SCHEMAS))}")
         names = [c[0] for c in found.description]
         return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
     except duckdb.Error as e:

@@ -47,6 +47,8 @@ def print_json(data: dict[str, Any]) -> None:
 
 
 def _explain(error: BaseException) -> int:
+    if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
+        return _reader_gone(error)  # which Click turns into an exit of its own
     for kinds, answer in _ANSWERS:
         if isinstance(error, kinds):
             return answer(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,8 +80,8 @@ def plain(value: Any) -> Any:
     """Return a value of a row as JSON can hold it: no number is null, bytes are hexadecimal, the rest is text."""
     if value is None or isinstance(value, bool | int | str):
         return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+    if isinstance(value, float | Decimal):
+        return float(value) if math.isfinite(value) else None
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, list | tuple):
