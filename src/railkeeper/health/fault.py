@@ -37,7 +37,7 @@ class LocatorConfig:
     delay_floor_ms: float = 0.5
     common_clock: bool = True
     silent_ticks: int = 4
-    hold_s: float = 3.0
+    hold_s: float = 4.0
     flap_window_s: float = 20.0
     flap_gap_s: float = 6.0
     optic_flap_max_s: float = 8.0

@@ -54,10 +54,13 @@ def _well_ticks(s: LocatorState, f: Tracked, counts: Counts) -> int:
     for ticks in (*(w for w in WINDOWS if w < age), age):
         n, x = (a[row].astype(float) for a in counts.sums(0, ticks))
         absent = -float(log_ratio(n, x, base, times, rate)[0])
-        if absent < DOUBT_NATS or fit(n, x, base, times).llr >= DOUBT_NATS:
+        shown = fit(n, x, base, times).llr
+        if ticks == KEPT and shown < DOUBT_NATS and n.any():
+            return ticks  # nothing of it in the longest window: a rate too low to be seen is no fault
+        if absent < DOUBT_NATS or shown >= DOUBT_NATS:
             continue
         doubt = 1
-        if (absent >= CLEAR_NATS and ticks >= CLEAR_TICKS) or ticks == KEPT:
+        if absent >= CLEAR_NATS and ticks >= CLEAR_TICKS:
             return ticks
     return doubt
 

@@ -30,6 +30,8 @@ EVERY_TICK = 8  # windows up to here are looked at in each tick, twice as long o
 LEAST_LOSSES = 3
 BAD_TICKS_HOST = 4  # more than of other parts, and more nats: a host's own trouble looks the same
 HOST_CAUTION = 3.0
+SURELY_DEAD = 0.995
+LONG_SUSPECTED = 3  # ticks
 DEAD_RATE = 0.97  # above this the rules for dead parts decide
 
 
@@ -117,16 +119,18 @@ def _explain_window(s: LocatorState, family: str, n: Longs, x: Longs, table: Tab
 
 
 def survive_losses(s: LocatorState, t: TickRows) -> Floats:
-    """Return (rows,) the chance to come through what this tick alone shows of parts that lose much, but not all."""
-    n, x = t.sent, t.sent - t.received - t.corrupt
+    """Return (rows,) the chance to come through parts that lose much, but not all: open faults, and by this tick."""
+    n, x = t.sent.copy(), t.sent - t.received - t.corrupt
     for f in s.live(HARD):
-        n = n.copy()
         n[s.rows_of(f.part)] = 0
-    x = np.minimum(x, n)
-    window = Window(s.table, n, x, np.ones(len(n)), s.background[LOSS])
     out = np.ones(len(n))
+    for f in s.live(LOSS):
+        if f.part in s.index:
+            row, times = rows_of(s, f)
+            out[row] *= (1 - f.rate) ** times
+    window = Window(s.table, n, np.minimum(x, n), out, s.background[LOSS])
     for hyp, fitted in explain(window, s.threshold).items():
-        if fitted.rate < DEAD_RATE:
+        if fitted.rate < SURELY_DEAD:
             row, times = s.table.rows_of(hyp)
             out[row] *= (1 - fitted.rate) ** times
     return out
@@ -166,7 +170,7 @@ def _tell(s: LocatorState, family: str, counts: Counts, suspect: Suspect, ticks:
         return
     form = shape(n, x)
     if form == STEADY or (form == SPELLS and family == LOSS and _no_hiccup(suspect, n, x)):
-        if _belongs_to_open(s, family, counts, suspect):
+        if _belongs_to_open(s, family, counts, suspect) or _luck_of_a_moment(s, family, counts, suspect):
             return
         counts.forget(s.rows_of(suspect.part), newest=ticks - int(np.flatnonzero(x > 0)[0]))
         _open(s, family, suspect, form, (n, x))
@@ -187,6 +191,19 @@ def _enough(s: LocatorState, family: str, suspect: Suspect, lost: Floats) -> boo
 def _no_hiccup(suspect: Suspect, n: Floats, x: Floats) -> bool:
     """Whether spells can't be moments in which one host's agent was held up."""
     return not suspect.part.of_one_host or deep_spells(n, x) >= 2 or swings(n, x) >= SWINGS
+
+
+def _luck_of_a_moment(s: LocatorState, family: str, counts: Counts, suspect: Suspect) -> bool:
+    """Whether a part nearby has been suspected for longer, and explains all that time without this one."""
+    mine = s.waiting[family, suspect.part.component]
+    for (other_family, component), w in s.waiting.items():
+        part = s.parts.of(component)
+        if other_family != family or w.times < LONG_SUSPECTED or w.first >= mine.first or part is suspect.part:
+            continue
+        if part.meets(suspect.part) and w.last >= s.tick - KEPT // EVERY_TICK:
+            n, x = counts.sums(0, min(s.tick - w.first + KEPT // EVERY_TICK, KEPT))
+            return all(f.part is not suspect.part for f in _explain_window(s, family, n, x))
+    return False
 
 
 def _belongs_to_open(s: LocatorState, family: str, counts: Counts, suspect: Suspect) -> bool:
