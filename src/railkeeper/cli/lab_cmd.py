@@ -160,8 +160,11 @@ def clear(
     with _running(prefix) as lab:
         if fault is None:
             lab.ask("clear_all")
-        else:
-            lab.ask("clear", fault=fault)
+            return
+        active = [line["id"] for line in lab.ask("active")]
+        if fault not in active:
+            raise InputError("FAULT", f"{fault!r} is not active", f"active: {', '.join(active) or 'none'}")
+        lab.ask("clear", fault=fault)
 
 
 @app.command()
