@@ -64,7 +64,7 @@ def excess_ms(s: LocatorState) -> tuple[Floats, Floats]:
     _above_peers(
         s, least, excess, limit, np.unique(s.rows.group[~oneway] if not s.config.common_clock else s.rows.group)
     )
-    if not s.config.common_clock:
+    if not s.config.common_clock and oneway.any():
         least[oneway] -= _clock_offsets(s, least, excess, limit)[oneway]
         _above_peers(s, least, excess, limit, np.unique(s.rows.group[oneway]))
     return excess, limit
