@@ -16,7 +16,7 @@ def test_probes_that_were_held_up_make_the_tick_unclean(monkeypatch):
     )
     said = []
     with Agent(config) as agent:
-        monkeypatch.setattr(agent._window, "sent", lambda tick, rows, unsent: said.append((len(rows), unsent)))
+        monkeypatch.setattr(agent._window, "sent", lambda _tick, rows, unsent: said.append((len(rows), unsent)))
         for pause_s in (0.0, config.grace_s):
             monkeypatch.setattr(
                 agent._udp,

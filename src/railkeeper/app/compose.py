@@ -183,7 +183,8 @@ def _check_record(wish: Wish) -> None:
 def _setup(wish: Wish, fabric: Fabric, world: str, *, dry_run: bool, tick_s: float) -> Setup:
     settings = wish.settings.model_copy(update={"keeper": wish.settings.keeper.model_copy(update={"tick_s": tick_s})})
     return Setup(
-        fabric=fabric, world=world, tick_s=tick_s, locator=settings.locator_config(wish.where),
+        fabric=fabric, world=world, tick_s=tick_s,
+        locator=settings.locator_config(wish.where, common_clock=world == "lab"),
         limits=settings.limits_config(wish.where, dry_run=dry_run, wanted=wish.dry_run),
     )  # fmt: skip
 

@@ -29,8 +29,9 @@ def _is_link(fabric: Fabric, name: str, link: int) -> bool:
 
 
 def same_kind(injected: InjectedFault, fault: Fault) -> bool:
-    """Return whether kind and direction are the injected ones, or a direction that fits the evidence as well."""
-    return injected.kind == fault.kind and injected.direction in {fault.direction, *fault.directions}
+    """Return whether kind and direction are the injected ones, or said to fit the evidence as well."""
+    kinds, directions = {fault.kind, *fault.also_kinds}, {fault.direction, *fault.directions}
+    return injected.kind in kinds and injected.direction in directions
 
 
 def explains(fabric: Fabric, injected: InjectedFault, fault: Fault) -> bool:

@@ -92,6 +92,8 @@ def fault_view(fault: Fault) -> dict[str, Any]:
         "gbps": number(fault.gbps, 3),
         "confidence": number(fault.confidence, 4),
         "indistinguishable": list(fault.indistinguishable),
+        "also_kinds": list(fault.also_kinds),
+        "directions": list(fault.directions),
         "status": fault.status,
         "network": fault.network,
         "since_tick": fault.since_tick,

@@ -71,11 +71,15 @@ class Settings(BaseModel):
     locator: dict[str, Any] = Field(default_factory=dict)
     limits: dict[str, Any] = Field(default_factory=dict)
 
-    def locator_config(self, where: str) -> LocatorConfig:
-        """Return the locator's settings with the keeper's tick length."""
+    def locator_config(self, where: str, *, common_clock: bool = True) -> LocatorConfig:
+        """Return the locator's settings with the keeper's tick length.
+
+        `common_clock` is what the world has when the file does not say.
+        """
         if "tick_s" in self.locator:
             raise InputError(f"{where}: locator.tick_s", "is the keeper's", "set keeper.tick_s")
-        return locator_config({**self.locator, "tick_s": self.keeper.tick_s}, f"{where}: locator")
+        given = {"common_clock": common_clock, **self.locator, "tick_s": self.keeper.tick_s}
+        return locator_config(given, f"{where}: locator")
 
     def limits_config(self, where: str, *, dry_run: bool, wanted: bool | None = None) -> Limits:
         """Return the guardrails' limits.

@@ -31,8 +31,8 @@ class ProbeBudget:
     """What one agent may send: `probes_per_s` in all, trains included.
 
     The weights say how often a path of a kind is probed relative to the others (at the default budget in a small
-    fabric about per second). `agents_per_link`: NICs under a T0 that probe each of its uplinks. `peers`: NICs to
-    which each NIC sends one way.
+    fabric about per second). Trains over T0 and far bounces tell a slow T0 from slow ports of it. `agents_per_link`:
+    NICs under a T0 that probe each of its uplinks. `peers`: NICs to which each NIC sends one way.
     """
 
     probes_per_s: float = 600.0
@@ -42,6 +42,8 @@ class ProbeBudget:
     far_weight: float = 2.0
     t1_trains_per_s: float = 1.0
     oneway_trains_per_s: float = 0.5
+    t0_trains_per_s: float = 0.5
+    far_trains_per_s: float = 0.25
     train_probes: int = 6
     train_bytes: int = 1000
     agents_per_link: int = 4
@@ -83,9 +85,9 @@ def make_plan(fabric: Fabric, node: int, budget: ProbeBudget | None = None) -> P
 
 def _rates(b: ProbeBudget) -> tuple[tuple[PathKind, float, float], ...]:
     return (
-        (PathKind.T0_BOUNCE, b.t0_weight, 0.0),
+        (PathKind.T0_BOUNCE, b.t0_weight, b.t0_trains_per_s),
         (PathKind.T1_BOUNCE, b.t1_weight, b.t1_trains_per_s),
-        (PathKind.FAR_BOUNCE, b.far_weight, 0.0),
+        (PathKind.FAR_BOUNCE, b.far_weight, b.far_trains_per_s),
         (PathKind.ONEWAY, b.oneway_weight, b.oneway_trains_per_s),
     )
 
