@@ -184,6 +184,19 @@ def test_a_fault_that_ended_while_no_keeper_ran_is_cleared(journal):
     assert world.denials[-1] == (keeper.state.response.version, ())
 
 
+@pytest.mark.parametrize("kind", ["loss", "blackhole", "down"])
+def test_a_fault_that_began_while_no_keeper_ran_is_found(journal, kind):
+    fault = LOSS if kind == "loss" else {"kind": kind, "target": "p1/t1-1"}
+    world = SynthWorld(FABRIC, [event(FABRIC, 40, 90, **fault)], ticks=150)
+    Keeper(SETUP, world, journal=journal).run(lambda _s, _o: world.at < 30)
+    world.at = 60
+    Keeper(SETUP, world, response=journal.restore(0.0), journal=journal).run(on)
+
+    (incident,) = journal.incidents()
+    assert (incident.fault.target, incident.fault.kind) == (fault["target"], kind)
+    assert incident.status is IncidentStatus.CLOSED
+
+
 def test_a_restarted_keeper_sends_what_stands_before_the_first_tick(journal):
     world = SynthWorld(FABRIC, [event(FABRIC, 10, 90, **LOSS)], ticks=60)
     Keeper(SETUP, world, journal=journal).run(lambda _s, _o: world.at < 30)
