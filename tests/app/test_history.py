@@ -162,6 +162,39 @@ def test_compaction_that_dies_half_way_is_done_again(tmp_path, monkeypatch, fail
     assert query(tmp_path, "SELECT count(*) AS n FROM messages") == [{"n": 1}]
 
 
+def test_a_segment_that_can_not_be_compacted_keeps_neither_others_nor_old_hours(tmp_path, monkeypatch):
+    with History(tmp_path, keep_s=3600.0) as history:
+        fill(history, range(-2, 2), nodes=1)
+    with History(tmp_path, keep_s=3600.0) as history:
+        history.upkeep(T0)
+    for tick in (2, 3):
+        with History(tmp_path) as history:
+            fill(history, range(tick, tick + 1), nodes=1)
+    bad = segments(tmp_path / "log")[0]
+    real = module.compact
+    monkeypatch.setattr(module, "compact", lambda f, path, d: 1 / 0 if path == bad else real(f, path, d))
+    with History(tmp_path, keep_s=3600.0) as history, pytest.raises(ZeroDivisionError):
+        history.upkeep(T0 + 3600)
+    monkeypatch.undo()
+
+    assert segments(tmp_path / "log") == [bad]
+    assert query(tmp_path, "SELECT tick FROM reports ORDER BY tick") == [{"tick": TICK + k} for k in range(4)]
+
+
+def test_a_disk_that_refuses_is_told_by_sync_alone(tmp_path, monkeypatch):
+    """Whoever takes in messages has no answer to a full disk, also where a segment has become old."""
+    with History(tmp_path, segment_s=1.0) as history:
+        fill(history, range(1), nodes=1)
+        history.append(tick_record(0, TICK + 1, seq=1))
+        monkeypatch.setattr(history._log, "_write", lambda _data: (_ for _ in ()).throw(OSError(28, "full")))
+        history.append(tick_record(0, TICK + 100, seq=2))
+        with pytest.raises(OutsideError, match="full"):
+            history.sync()
+        monkeypatch.undo()
+        assert history.sync() == 2
+    assert query(tmp_path, "SELECT count(*) AS n FROM reports") == [{"n": 3}]
+
+
 def test_a_damaged_segment_is_set_aside_and_the_rest_of_it_kept(tmp_path):
     with History(tmp_path) as history:
         fill(history, range(4))

@@ -137,6 +137,25 @@ def test_an_open_segment_is_not_closed(tmp_path):
         assert len(log.closed_segments()) == 1
 
 
+def test_a_segment_that_comes_to_be_just_now_is_not_closed(tmp_path, monkeypatch):
+    """Compaction, in another thread, would remove what is being written."""
+    real_open, seen = os.open, []
+
+    with TickLog(tmp_path) as log:
+
+        def open_and_look(*args):
+            fd = real_open(*args)
+            seen.append(log.closed_segments())
+            return fd
+
+        monkeypatch.setattr(os, "open", open_and_look)
+        log.append(numbered(1)[0])
+        log.sync()
+        monkeypatch.undo()
+    assert seen
+    assert not any(seen)
+
+
 def test_a_second_writer_is_told_who_writes(tmp_path):
     with TickLog(tmp_path), pytest.raises(OutsideError, match=f"process {os.getpid()}"):
         TickLog(tmp_path)

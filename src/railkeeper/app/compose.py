@@ -18,7 +18,7 @@ from railkeeper.app.keeper import Keeper
 from railkeeper.app.pipeline import KeeperState, Outcome, Setup
 from railkeeper.app.recording import Recorder, RecordingWorld, open_recording
 from railkeeper.app.world import HubWorld
-from railkeeper.base.errors import InputError, OutsideError, RailkeeperError
+from railkeeper.base.errors import InputError, OutsideError
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import check_spec, read_spec
 from railkeeper.lab import client
@@ -271,11 +271,13 @@ def _upkeep(history: History, say: Callable[[str], None]) -> Iterator[None]:
         failed = ""
         while not stop.wait(UPKEEP_EVERY_S):
             try:
-                history.upkeep(time.time())
+                done = history.upkeep(time.time())
+                if done.damaged_frames:
+                    say(f"{done.damaged_frames} damaged frames in the tick log: set aside as history/log/*.damaged")
                 failed = ""
-            except (RailkeeperError, OSError, ValueError) as e:
+            except Exception as e:  # noqa: BLE001  whatever it is, the next round may do better, and people must know
                 if str(e) != failed:
-                    say(f"the history can't be compacted: {e}")
+                    say(f"the history can't be compacted: {type(e).__name__}: {e}")
                 failed = str(e)
 
     thread = threading.Thread(target=work, name="history-upkeep", daemon=True)

@@ -10,6 +10,7 @@ are durable; as long as it is there, its parts do not count. So a crash at any p
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from dataclasses import dataclass
@@ -71,9 +72,10 @@ class History:
     def append(self, record: LogRecord) -> None:
         """Remember a record for the next `sync`."""
         if self._segment_t is not None and record.t - self._segment_t >= self._segment_s:
-            self._log.sync()
-            self._log.rotate()
             self._segment_t = None
+            with contextlib.suppress(OutsideError):  # it is still pending: `sync` tries again, and tells
+                self._log.sync()
+            self._log.rotate()
         if self._segment_t is None:
             self._segment_t = record.t
         self._log.append(record)
@@ -83,9 +85,20 @@ class History:
         return self._log.sync()
 
     def upkeep(self, now: float) -> Upkeep:
-        """Compact the segments that have ended, then remove what is too old or too much."""
-        damages = [compact(self.folder, path, self._decoders) for path in self._log.closed_segments()]
+        """Remove what is too old or too much, and compact the segments that have ended.
+
+        Raises what the first segment raised that could not be compacted, after all others.
+        """
+        # First: on a full disk, what goes makes room for what comes.
         removed = retain(self.folder, now - self._keep_s, self._max_bytes)
+        damages, failed = [], None
+        for path in self._log.closed_segments():
+            try:
+                damages.append(compact(self.folder, path, self._decoders))
+            except Exception as e:  # noqa: BLE001  one bad segment must not keep all later ones from the archive
+                failed = failed or e
+        if failed is not None:
+            raise failed
         return Upkeep(len(damages), tuple(removed), sum(d.frames for d in damages))
 
     def close(self) -> None:

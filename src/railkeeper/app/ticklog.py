@@ -66,6 +66,8 @@ class TickLog:
         self._fd = -1
         self._size = 0
         self._number = max([after, *map(segment_number, segments(folder))])
+        # Up to this number no segment is written any more; it only rises, so that another thread may rely on it.
+        self._ended = self._number
 
     def append(self, record: LogRecord) -> None:
         """Remember a record for the next `sync`; raises InputError where it is too large to be read back."""
@@ -96,9 +98,9 @@ class TickLog:
         self._drop_segment()
 
     def closed_segments(self) -> list[Path]:
-        """Return the segments that nobody writes any more, oldest first."""
-        current = self._path() if self._fd >= 0 else None
-        return [p for p in segments(self._folder) if p != current]
+        """Return the segments that nobody writes any more, oldest first; any thread may ask."""
+        ended = self._ended
+        return [p for p in segments(self._folder) if segment_number(p) <= ended]
 
     def close(self) -> None:
         """Write what is pending and let the folder go."""
@@ -134,6 +136,7 @@ class TickLog:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+            self._ended = self._number
 
     def _path(self) -> Path:
         return self._folder / f"{self._number:012d}{SUFFIX}"
