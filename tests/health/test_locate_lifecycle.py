@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from health_worlds import START_S, Story, fault, is_same, small_fabric, story
 
 from railkeeper.health.fault import LocatorConfig, Observation
-from railkeeper.health.locate import new_state, seed_state
+from railkeeper.health.locate import judge, new_state, seed_state
 from railkeeper.health.synth import Event, Noise, World
 from railkeeper.probe.pathstats import empty_stats
 from railkeeper.telemetry.ports import unread_ports
@@ -245,3 +246,20 @@ def test_link_that_stays_down_when_its_switch_comes_back_is_told_alone():
     events = [Event(fault(fabric, "down", "p0/t1-2"), 6.1, 20.0), Event(fault(fabric, "down", LINK), 12.0)]
     s = Story(World(fabric, events, seed=4)).run_until(30)
     assert [(f.kind, f.target) for f in s.open] == [("down", LINK)]
+
+
+def test_an_agent_that_was_never_heard_may_be_starting():
+    """Agents start one after another: for the first ten seconds silence of some is no news."""
+    fabric = small_fabric()
+    world = World(fabric, [])
+    state = new_state(fabric)
+    late = (3, 7)
+    for number in range(18):
+        seen = world.tick(number)
+        rows = ~np.isin(fabric.node_of(seen.stats.paths.src), late)
+        state, faults = judge(state, replace(seen, stats=seen.stats.take(rows), silent=late))
+        assert not faults
+    for number in range(18, 25):
+        state, faults = judge(state, replace(world.tick(number), silent=late))
+    assert {f.target for f in faults} == {"n3", "n7"}
+    assert not any(f.network for f in faults)

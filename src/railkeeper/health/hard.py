@@ -30,6 +30,7 @@ GOOD_SHARE, BAD_SHARE = 0.5, 0.2
 TIE_TICKS = 4  # how long to wait for the rare rows that split a T0 from its ports
 UNSURE_TICKS = 6
 MOST_LINKS = 0.5  # when no more than this share of a part's links is without carrier, the part as a whole is back
+MOST_SPELLS = 32  # remembered of a part that flaps for days; a few tell its rhythm
 FLAPPING = frozenset({"down", "flap", "optic", "blackhole"})
 
 
@@ -233,9 +234,9 @@ def _age(s: LocatorState, f: Tracked, heard: Heard, culprits: list[Culprit]) -> 
     verdict = _verdict(s, f, heard, culprits)
     if verdict == "bad":
         if f.good or f.unsure:
-            f.spells.append(s.tick)
+            f.spells = [*f.spells[-MOST_SPELLS:], s.tick]
         f.good, f.unsure, f.seen, f.status = 0, 0, s.tick, OPEN
-    elif verdict == "good" or f.unsure >= UNSURE_TICKS:
+    elif verdict == "good" or (verdict == "mixed" and f.unsure >= UNSURE_TICKS):
         f.good += 1
         f.status = CLEARING if f.good > _longest_gap(f) else OPEN
     elif verdict == "mixed":

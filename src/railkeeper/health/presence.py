@@ -13,7 +13,8 @@ from railkeeper.health.track import AWAY, HARD, Tracked
 if TYPE_CHECKING:
     from railkeeper.health.state import LocatorState
 
-MANY_AWAY_FACTOR = 5  # when most agents are silent at once, it is more likely the way to us: wait longer
+# When most agents are silent at once, it is more likely the way to us; and one that was never heard may be starting.
+PATIENT_FACTOR = 5
 GOOD_TICKS = 2
 
 
@@ -21,6 +22,7 @@ def judge_presence(s: LocatorState, silent: tuple[int, ...]) -> set[int]:
     """Count silence; returns nodes whose tick is their first after it, which began in the middle of the tick."""
     now = np.zeros(s.fabric.n_nodes, dtype=bool)
     now[list(silent)] = True
+    s.heard |= ~now
     returned = np.flatnonzero(~now & (s.silent_for > 0))
     s.silent_for = np.where(now, s.silent_for + 1, 0)
     return set(returned.tolist())
@@ -29,7 +31,7 @@ def judge_presence(s: LocatorState, silent: tuple[int, ...]) -> set[int]:
 def tell_away(s: LocatorState) -> None:
     """Open and clear faults of agents that are away."""
     most = int((s.silent_for > 0).sum()) * 2 > s.fabric.n_nodes > 2
-    limit = s.config.silent_ticks * (MANY_AWAY_FACTOR if most else 1)
+    limit = s.config.silent_ticks * np.where(s.heard & (not most), 1, PATIENT_FACTOR)
     down = {f.target for f in s.live(HARD) if f.kind == "node-down"}
     told = {f.target for f in s.live(AWAY)} | down
     for node in np.flatnonzero(s.silent_for >= limit):

@@ -63,6 +63,7 @@ class LocatorState:
     rows: Rows
     carriers: Carriers
     silent_for: Longs
+    heard: Bools
     tick: int = -1
     ticks_seen: int = 0
     loss: Counts = field(default_factory=Counts)
@@ -140,4 +141,5 @@ def new_state(fabric: Fabric, config: LocatorConfig | None = None) -> LocatorSta
         fabric=fabric, config=c, parts=Parts(fabric), rows=Rows(fabric),
         carriers=new_carriers(fabric), background={LOSS: c.background_loss, CORRUPT: c.background_loss},
         silent_for=np.full(fabric.n_nodes, 1, dtype=np.int64),
+        heard=np.zeros(fabric.n_nodes, dtype=np.bool_),
     )  # fmt: skip

@@ -259,8 +259,3 @@ class World:
         lower[lost], lower_downs[lost] = UNREAD, UNKNOWN
         upper[gone], upper_downs[gone] = UNREAD, UNKNOWN
         return PortStates(lower, upper, lower_downs, upper_downs, answers)
-
-
-def kinds_of_paths(world: World) -> dict[PathKind, int]:
-    """Return how many rows of each kind the world probes."""
-    return {k: int((world.paths.kind == k).sum()) for k in PathKind}
