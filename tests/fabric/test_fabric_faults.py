@@ -47,6 +47,17 @@ def test_good_lines(text, expected):
     assert {key: getattr(fault, key) for key in expected} == expected
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_strikes_a_whole_part_has_no_direction(kind, direction):
+    numbers = dict.fromkeys(RULES[kind].numbers, 1.0)
+    target = {"blackhole": "p0/t1-0", "reboot": "p0/t0-0", "optic": "n3/nic0/optic0"}.get(kind, "n3")
+    (fault,) = parse_faults(FABRIC, line(kind=kind, target=target, direction=direction, **numbers))
+    whole = kind in {"blackhole", "reboot", "optic", "agent-down", "node-down"}
+
+    assert fault.direction == ("both" if whole else direction)
+
+
 def test_every_kind_has_a_good_line_above():
     marks = [m for m in test_good_lines.pytestmark if m.name == "parametrize"]
 

@@ -25,6 +25,7 @@ _NODES = frozenset({Kind.NODE})
 class _Rule:
     numbers: dict[str, tuple[float, float]]
     targets: frozenset[Kind]
+    one_way: bool = True  # whether it can strike one direction alone
 
 
 RULES: dict[str, _Rule] = {
@@ -34,18 +35,21 @@ RULES: dict[str, _Rule] = {
     "delay": _Rule({"ms": (0.0, 10_000.0)}, _ANY),
     "down": _Rule({}, _ANY),
     "flap": _Rule({"down_s": (0.0, 3600.0), "up_s": (0.0, 3600.0)}, _ANY),
-    "blackhole": _Rule({}, _SWITCHES),
-    "reboot": _Rule({"seconds": (0.0, 3600.0)}, _SWITCHES),
-    "optic": _Rule({"seconds": (0.0, 3600.0)}, _OPTICS),
-    "agent-down": _Rule({}, _NODES),
-    "node-down": _Rule({}, _NODES),
+    "blackhole": _Rule({}, _SWITCHES, one_way=False),
+    "reboot": _Rule({"seconds": (0.0, 3600.0)}, _SWITCHES, one_way=False),
+    "optic": _Rule({"seconds": (0.0, 3600.0)}, _OPTICS, one_way=False),
+    "agent-down": _Rule({}, _NODES, one_way=False),
+    "node-down": _Rule({}, _NODES, one_way=False),
 }
 KINDS = tuple(RULES)
 
 
 @dataclass(frozen=True)
 class InjectedFault:
-    """One line of a fault file; a number that its kind does not use is 0."""
+    """One line of a fault file; a number that its kind does not use is 0.
+
+    `direction` is "both", whatever the line says, where the kind strikes a whole part.
+    """
 
     id: str
     kind: str
@@ -115,9 +119,10 @@ def parse_fault(fabric: Fabric, data: dict[str, Any], *, where: str) -> Injected
     target = parse_name(fabric, target_name, where=f"{where}: target")
     _check_target(kind, rule, target, target_name, where)
     numbers = {key: _number(data, key, limits, where) for key, limits in rule.numbers.items()}
+    direction = _direction(data, where)
     return InjectedFault(
         id=fault_id, kind=kind, target=target, target_name=target_name,
-        direction=_direction(data, where), group=_text(data, "group", where, default=""), **numbers,
+        direction=direction if rule.one_way else "both", group=_text(data, "group", where, default=""), **numbers,
     )  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def _group(fabric: Fabric, rng: random.Random, name: str) -> list[dict[str, Any]
 
 def _fault(fabric: Fabric, rng: random.Random, kind: str, target: Component, direction: str) -> dict[str, Any]:
     line: dict[str, Any] = {"kind": kind, "target": name_of(fabric, target)}
-    if kind not in {"blackhole", "reboot", "optic", "agent-down", "node-down"}:
+    if RULES[kind].one_way:
         line["direction"] = direction
     return {**line, **_numbers(fabric, rng, kind)}
 
