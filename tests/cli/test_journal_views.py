@@ -110,6 +110,23 @@ def test_status_verdict(url, faults, agents, now, verdict):
     assert verdict in shown(views.status_table(answer))
 
 
+@pytest.mark.parametrize(
+    ("beat", "age_s", "verdict"),
+    [
+        ({"every_s": 8.0}, 15.0, "ok"),
+        ({"every_s": 8.0}, 21.0, "no data"),
+        ({"every_s": 0.4}, 4.0, "ok"),
+        ({"every_s": 0.4}, 6.0, "no data"),
+        ({"paths": 0}, 1.0, "no data"),
+        ({"paths": 5}, 1.0, "ok"),
+    ],
+)
+def test_health_needs_a_keeper_that_beats_and_paths_that_were_judged(url, beat, age_s, verdict):
+    with Journal.open(url) as journal:
+        journal.heartbeat(100.0, {"agents": 16, "nodes": 16, **beat})
+    assert views.status(url, now=100.0 + age_s)["verdict"] == verdict
+
+
 def test_a_keeper_that_never_spoke_is_no_data(url):
     with Journal.open(url):
         pass

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SCHEMA = 1
-# A keeper that has not said anything for this long is not known to be there.
-STALE_S = 5.0
+# A keeper that has not said anything for this long, and for so many of its heartbeats, is not known to be there.
+STALE_S, STALE_BEATS = 5.0, 2.5
 _COLOUR = {"critical": "bold red", "major": "red", "minor": "yellow", "info": "cyan"}
 _STATUS_COLOUR = {
     "open": "red", "recovering": "yellow", "closed": "green", "refused": "magenta", "dry-run": "cyan",
@@ -49,8 +49,9 @@ def status(url: str, *, now: float) -> dict[str, Any]:
     """Return the state of the fabric as the journal knows it at `now` (unix seconds).
 
     `verdict` is ok, degraded (an incident that is minor, or whose paths are all denied), failed (a major or critical
-    one that nothing avoids), or `no data` where the keeper has been silent (its last word is no health), or no agent
-    reports. While some agents are away the verdict is degraded at best: what they see is not known to be well.
+    one that nothing avoids), or `no data` where the keeper has been silent (its last word is no health), no agent
+    reports, or nothing of what they report can be used. While some agents are away the verdict is degraded at best:
+    what they see is not known to be well.
     """
     with Journal.open(url, read_only=True) as journal:
         told, done = journal.incidents(), journal.actions()
@@ -60,7 +61,7 @@ def status(url: str, *, now: float) -> dict[str, Any]:
     age_s = None if heartbeat is None else round(max(0.0, now - float(heartbeat["t"])), 3)
     return {
         "schema": SCHEMA,
-        "verdict": _verdict(live, standing, age_s, _unseen(heartbeat)),
+        "verdict": "no data" if _blind(heartbeat, age_s) else _verdict(live, standing, _unseen(heartbeat)),
         "keeper": {"age_s": age_s, "last": heartbeat},
         "incidents": [_incident(i) for i in live],
         "denials": [_action(a) for a in standing],
@@ -71,6 +72,13 @@ def status(url: str, *, now: float) -> dict[str, Any]:
     }
 
 
+def _blind(heartbeat: dict[str, Any] | None, age_s: float | None) -> bool:
+    """Return whether nothing is known of the fabric now."""
+    if heartbeat is None or age_s is None or age_s > max(STALE_S, STALE_BEATS * float(heartbeat.get("every_s", 0.0))):
+        return True
+    return _unseen(heartbeat) >= 1 or heartbeat.get("paths") == 0
+
+
 def _unseen(heartbeat: dict[str, Any] | None) -> float:
     """Return the share of nodes whose agent does not report; all where nothing is known."""
     if not heartbeat or not heartbeat.get("nodes"):
@@ -78,9 +86,7 @@ def _unseen(heartbeat: dict[str, Any] | None) -> float:
     return 1 - float(heartbeat["agents"]) / float(heartbeat["nodes"])
 
 
-def _verdict(live: Sequence[Incident], standing: Sequence[Action], age_s: float | None, unseen: float) -> str:
-    if age_s is None or age_s > STALE_S or unseen >= 1:
-        return "no data"
+def _verdict(live: Sequence[Incident], standing: Sequence[Action], unseen: float) -> str:
     avoided = {a.incident for a in standing if a.status is ActionStatus.APPLIED}
     bad = {Severity.MAJOR, Severity.CRITICAL}
     here = [i for i in live if i.status is IncidentStatus.OPEN]
