@@ -82,6 +82,13 @@ def test_bad_settings_name_file_key_and_what_would_be_right(tmp_path, text, key,
     assert "Settings" not in str(e.value)
 
 
+def test_a_password_is_not_shown_wherever_it_was_put(tmp_path):
+    with pytest.raises(InputError, match="journal: is no text") as e:
+        read(tmp_path, "[keeper]\njournal = ['postgresql://u:secret@h/d']")
+
+    assert "secret" not in str(e.value)
+
+
 @pytest.mark.parametrize(
     "content", [b"\xff\xfe", b"[keeper", b"a = ", b"[keeper]\n[keeper]", b"a = " + b"[" * 5000, b"\0"]
 )

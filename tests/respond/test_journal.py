@@ -221,7 +221,23 @@ def test_a_journal_of_a_later_release(journal, url):
             Journal.open(url, read_only=read_only)
 
 
-def test_passwords_are_never_shown():
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://u:secret@127.0.0.1:1/none",
+        "postgresql+psycopg://127.0.0.1:1/none?user=u&password=secret",
+        "mysql://u:secret@h/none?password=secret",
+    ],
+)
+def test_passwords_are_never_shown(url):
     with pytest.raises((CapabilityError, OutsideError, InputError)) as caught:
-        Journal.open("postgresql+psycopg://u:secret@127.0.0.1:1/none")
+        Journal.open(url)
     assert "secret" not in str(caught.value)
+
+
+def test_a_folder_may_have_any_name(tmp_path):
+    url = f"sqlite:///{tmp_path}/50% of #1/journal.db"
+    with Journal.open(url) as journal:
+        journal.heartbeat(1.0, {})
+    with Journal.open(url, read_only=True) as journal:
+        assert journal.note("heartbeat") == {"t": 1.0}

@@ -147,7 +147,9 @@ def _explained(error: ErrorDetails, where: str) -> InputError:
             f"{where}: {key}", "is not a known key", f"known keys: {', '.join(sorted(model.model_fields))}"
         )
     right = _RIGHT.get(error["type"]) or error["msg"].removeprefix("Value error, ")
-    return InputError(f"{where}: {key}", f"is {error['input']!r}", right[:1].lower() + right[1:])
+    # A journal's URL may hold a password.
+    given = "is no text" if key == "keeper.journal" else f"is {error['input']!r}"
+    return InputError(f"{where}: {key}", given, right[:1].lower() + right[1:])
 
 
 _RIGHT = {"model_type": "a table", "dict_type": "a table", "string_too_short": "a text that is not empty"}

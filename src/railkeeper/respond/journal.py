@@ -11,6 +11,7 @@ import json
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -237,7 +238,8 @@ def _parse_url(url: str) -> sa.URL:
 
 
 def _shown(url: sa.URL) -> str:
-    return url.render_as_string(hide_password=True)
+    # A password can stand in the query too.
+    return url.set(query={}).render_as_string(hide_password=True)
 
 
 def _check_file(url: sa.URL, *, read_only: bool) -> None:
@@ -257,7 +259,7 @@ def _with_mode(url: sa.URL, *, read_only: bool) -> sa.URL:
     if url.get_backend_name() != "sqlite" or not read_only:
         return url
     # A reader must never create a file, nor be able to change one.
-    return url.set(database=f"file:{url.database}", query={"mode": "ro", "uri": "true"})
+    return url.set(database=f"file:{quote(url.database or '')}", query={"mode": "ro", "uri": "true"})
 
 
 def _incident_row(i: Incident) -> dict[str, Any]:
