@@ -163,8 +163,9 @@ class Collector:
         self._flows.append(report)
 
     def _take_confirmation(self, message: Message) -> None:
-        if not _NAME.fullmatch(message.name):
-            raise InputError(message.name[:64], "is no sender's name", "e.g. sender/n3")
+        role, _, node = message.name.partition("/n")
+        if not (role == "sender" and _NAME.fullmatch(message.name) and int(node) < self._fabric.n_nodes):
+            raise InputError(message.name[:64], "is no sender of this fabric", "e.g. sender/n3")
         d = message.data
         said = Confirmation(message.name, int(d["version"]), int(d["paths"]), int(d["refused"]))
         self._confirmations[message.name] = said

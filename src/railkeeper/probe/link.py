@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 RESEND_AFTER_S = 5.0  # an acknowledgement that takes longer was lost, or the keeper is stuck: say it again
-MAX_MESSAGE_BYTES = 64 << 20
+MAX_MESSAGE_BYTES = 16 << 20  # far above any report, and far below what a log can hold in one piece
+_DONE_KEPT = 512  # acknowledged numbers of a peer: more than it can have waiting for an answer
 _CLOSE_LINGER_MS = 200
 
 
@@ -264,7 +265,8 @@ class Hub:
         if m.seq and m.seq in peer.done:
             self._put(peer.address, {"type": "ack", "seq": m.seq})
             return False
-        peer.done = {s for s in peer.done if s > m.seq - 4096} if len(peer.done) > 8192 else peer.done
+        if len(peer.done) > 2 * _DONE_KEPT:
+            peer.done = {s for s in peer.done if s > m.seq - _DONE_KEPT}
         return True
 
     def _put(self, address: bytes, message: dict[str, Any]) -> bool:
