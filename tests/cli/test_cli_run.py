@@ -73,6 +73,14 @@ def test_a_replay_without_screen_is_told_in_lines(recording, capsys):
     assert "▶" not in err
 
 
+def test_a_replay_ends_after_seconds_of_the_recording(recording, capsys):
+    code, out, err = call(capsys, "run", "--world", "recording", "--recording", recording, "--json", "--for", 1.5)
+
+    assert code == 0
+    assert sum(json.loads(line)["type"] == "tick" for line in out.splitlines()) == 3
+    assert "3 ticks replayed" in err
+
+
 def test_other_answers_are_exit_1(recording, capsys):
     records = list(read_segment(recording))
     at = [i for i, r in enumerate(records) if r.kind == "digest"][7]

@@ -46,7 +46,7 @@ def run(
     wish = Wish(settings, str(config or "settings"), record, dry_run)
     spec = fabric or _spec_of(config, settings.keeper.fabric)
     if world is WorldName.RECORDING:
-        raise typer.Exit(replay(_need(recording, "--recording"), as_json=as_json))
+        raise typer.Exit(replay(_need(recording, "--recording"), for_s, as_json=as_json))
     if world is WorldName.TWIN:
         raise InputError("--world", "'twin' is not part of this release", "live, lab or recording")
     if world is WorldName.LIVE:
@@ -90,11 +90,14 @@ def _run_lab(wish: Wish, spec: Path | None, prefix: str, for_s: float | None, *,
         found.keeper.run(lambda state, outcome: show(state, outcome, ()) or True, for_s=for_s)
 
 
-def replay(path: Path, *, as_json: bool) -> int:
-    """Replay a recording and compare every answer with the recorded one; returns the exit code."""
+def replay(path: Path, for_s: float | None = None, *, as_json: bool) -> int:
+    """Replay a recording, or its first `for_s` seconds, and compare every answer with the recorded one.
+
+    Returns the exit code.
+    """
     digest, ticks, wrong = Digest(), 0, 0
     with compose.recording_keeper(path) as (keeper, world), shown(keeper.setup, as_json=as_json) as show:
-        while (given := world.next_tick()) is not None:
+        while (for_s is None or ticks * keeper.setup.tick_s < for_s) and (given := world.next_tick()) is not None:
             outcome = keeper.answer(given)
             show(keeper.state, outcome, ())
             ticks += 1
