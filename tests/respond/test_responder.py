@@ -152,13 +152,25 @@ def test_links_that_turn_out_to_be_one_switch_become_one_incident():
     assert story.state.denied == directed("p0/t1-2")
 
 
-def test_a_narrower_word_replaces_the_wider_denial():
+def test_a_denial_that_is_wider_by_a_direction_stays():
+    """The direction of a young fault is in doubt from tick to tick: senders need not follow each doubt."""
     story = Story()
     both = fault("p0/t0-1--p0/t1-2")
     story.tick(both)
-    story.tick(replace(both, direction="up", denied_links=directed(both.target, "up")))
-    assert story.state.denied == directed(both.target, "up")
-    assert story.state.version == 2
+    for after in (1, 60):
+        story.tick(replace(both, direction="up", denied_links=directed(both.target, "up")), after=after)
+        assert story.state.denied == directed(both.target, "both")
+
+
+def test_a_much_narrower_word_replaces_the_wider_denial_after_a_while():
+    story = Story()
+    switch = fault("p0/t1-2", "blackhole")
+    link = replace(fault("p0/t0-1--p0/t1-2"), key=switch.key)
+    story.tick(switch)
+    story.tick(link, after=5)
+    assert story.state.denied == switch.denied_links
+    story.tick(link, after=6)
+    assert story.state.denied == link.denied_links
 
 
 def test_a_replacement_that_is_refused_leaves_the_old_denial():

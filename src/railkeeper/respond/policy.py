@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from railkeeper.respond.guardrails import Limits
 
+# A denial that covers its fault is not made narrower before it is this old.
+SHRINK_AFTER_S = 10.0
+
 
 def decide(incidents: Iterable[Incident], actions: Sequence[Action], limits: Limits, now: float) -> list[Proposal]:
     """Return the proposals of this moment, in the order of the incidents.
@@ -26,7 +29,7 @@ def decide(incidents: Iterable[Incident], actions: Sequence[Action], limits: Lim
     out: list[Proposal] = []
     for incident in incidents:
         mine = [a for a in actions if a.incident == incident.id]
-        proposal = _for_open(incident, mine) if incident.status is IncidentStatus.OPEN else None
+        proposal = _for_open(incident, mine, now) if incident.status is IncidentStatus.OPEN else None
         if incident.status is IncidentStatus.RECOVERING:
             proposal = _for_recovering(incident, mine, limits, now)
         if proposal is not None:
@@ -34,12 +37,12 @@ def decide(incidents: Iterable[Incident], actions: Sequence[Action], limits: Lim
     return out
 
 
-def _for_open(incident: Incident, mine: Sequence[Action]) -> Proposal | None:
+def _for_open(incident: Incident, mine: Sequence[Action], now: float) -> Proposal | None:
     fault = incident.fault
     if not fault.network or not fault.denied_links:
         return None
     standing = next((a for a in mine if a.in_force), None)
-    if standing is not None and standing.links == fault.denied_links:
+    if standing is not None and _suffices(standing, fault.denied_links, now):
         return None
     pending = next((a for a in mine if a.status in HELD_BACK), None)
     return Proposal(
@@ -53,6 +56,18 @@ def _for_open(incident: Incident, mine: Sequence[Action]) -> Proposal | None:
         confidence=fault.confidence,
         replaces=standing.key if standing else "",
     )
+
+
+def _suffices(standing: Action, wanted: tuple[int, ...], now: float) -> bool:
+    """Return whether a denial in force may stay as it is: it covers what is wanted, and is hardly wider.
+
+    While a fault is young its direction, and even its part, may still be in doubt from tick to tick: to follow each
+    doubt would keep all senders busy, and a denial that is wider by a direction costs nothing that matters.
+    """
+    if not set(wanted) <= set(standing.links):
+        return False
+    young = 0 <= now - (standing.approved_at or standing.proposed_at) < SHRINK_AFTER_S
+    return young or len(standing.links) <= 2 * len(wanted)
 
 
 def _for_recovering(incident: Incident, mine: Sequence[Action], limits: Limits, now: float) -> Proposal | None:
