@@ -31,9 +31,17 @@ def refusing(verdicts):
 def test_a_good_proposal_passes_every_rule():
     verdicts = check(SMALL, (), wish(), ON)
     assert allowed(verdicts)
-    assert {"dry-run", "freeze", "confidence", "pair-floor", "plane-share", "in-force", "rate", "cool-down", "did-not-help"} == {
-        v.rule for v in verdicts
-    }
+    assert {
+        "dry-run",
+        "freeze",
+        "confidence",
+        "pair-floor",
+        "plane-share",
+        "in-force",
+        "rate",
+        "cool-down",
+        "did-not-help",
+    } == {v.rule for v in verdicts}
     assert all(v.reason for v in verdicts)
 
 
