@@ -4,7 +4,7 @@ import pytest
 from probe_fabrics import fabric
 
 from railkeeper.base.errors import InputError
-from railkeeper.probe.interfaces import InterfaceReader, parse_interfaces
+from railkeeper.probe.interfaces import InterfaceReader, missing, parse_interfaces
 
 
 def test_loopback_is_read():
@@ -15,6 +15,10 @@ def test_loopback_is_read():
     assert lo.downs >= 0
     assert reader.neighbour(999_999) == b""
     reader.close()
+
+
+def test_interfaces_that_are_not_there_are_told():
+    assert missing(["no-such-1", "lo", "no-such-0"]) == ["no-such-1", "no-such-0"]
 
 
 F = fabric(planes=2, per_node=2)

@@ -14,7 +14,7 @@ from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.names import Kind, parse_name
 from railkeeper.fabric.spec import read_spec
 from railkeeper.probe.agent import AgentConfig, run_agent
-from railkeeper.probe.interfaces import parse_interfaces
+from railkeeper.probe.interfaces import missing, parse_interfaces
 
 
 def agent(
@@ -37,5 +37,11 @@ def agent(
     except ValueError as e:
         raise InputError("--keeper", f"is {keeper!r}", str(e)) from e
     config = AgentConfig(fabric=f, node=part.id, keeper=keeper, interfaces=interfaces, tick_s=tick_s, port=port)
-    print(f"railkeeper: agent of {node}: {', '.join(interfaces)} to {keeper}", file=sys.stderr)
-    run_agent(config, say=lambda text: print(f"railkeeper: agent of {node}: {text}", file=sys.stderr, flush=True))
+
+    def say(text: str) -> None:
+        print(f"railkeeper: agent of {node}: {text}", file=sys.stderr, flush=True)
+
+    say(f"{', '.join(interfaces)} to {keeper}")
+    for name in missing(interfaces):
+        say(f"there is no interface {name!r} here: until it is there, nothing is known of its port")
+    run_agent(config, say=say)

@@ -87,6 +87,16 @@ class InterfaceReader:
                 at += (size + 3) & ~3
 
 
+def missing(names: Iterable[str]) -> list[str]:
+    """Return which interfaces are not there (yet) in the caller's network namespace."""
+    reader = InterfaceReader()
+    try:
+        there = reader.read()
+    finally:
+        reader.close()
+    return [name for name in names if name not in there]
+
+
 def _interface(body: bytes) -> tuple[str, Interface]:
     _, _, index, flags, _ = _LINK.unpack_from(body)
     a = _attributes(body, _LINK.size)
