@@ -22,7 +22,11 @@ BAD = [
     ("locator = []", "locator", "a table"),
     ("colour = 1", "colour", "known keys: keeper, limits, locator"),
     ("[keper]\ntick_s = 1", "keper", "known keys: keeper, limits, locator"),
-    ("[keeper]\ntik_s = 1", "keeper.tik_s", "known keys: fabric, history_days, journal, listen, state, tick_s"),
+    (
+        "[keeper]\ntik_s = 1",
+        "keeper.tik_s",
+        "known keys: fabric, history_days, history_gb, journal, listen, state, tick_s",
+    ),
     ("[keeper]\ntick_s = 'fast'", "keeper.tick_s", "number"),
     ("[keeper]\ntick_s = '0.5'", "keeper.tick_s", "number"),
     ("[keeper]\ntick_s = true", "keeper.tick_s", "number"),
@@ -31,6 +35,7 @@ BAD = [
     ("[keeper]\ntick_s = nan", "keeper.tick_s", "60"),
     ("[keeper]\nhistory_days = 0", "keeper.history_days", "greater than 0"),
     ("[keeper]\nhistory_days = inf", "keeper.history_days", "3650"),
+    ("[keeper]\nhistory_gb = 0", "keeper.history_gb", "greater than 0"),
     ("[keeper]\nfabric = 7", "keeper.fabric", "string"),
     ("[keeper]\nstate = ''", "keeper.state", "not empty"),
     ("[keeper]\nstate = ['a']", "keeper.state", "string"),
@@ -123,6 +128,7 @@ def test_everything_can_be_set(tmp_path):
         listen = "tcp://[::1]:7400"
         tick_s = 1
         history_days = 0.5
+        history_gb = 2
         [locator]
         false_alarms_per_day = 1
         silent_ticks = 6

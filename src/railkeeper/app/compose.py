@@ -199,7 +199,10 @@ def _hub_world(
     curve: Curve | None = None,
 ) -> HubWorld:
     stack.enter_context(_only_keeper(endpoint))
-    history = History(state_folder(wish.settings) / "history", keep_s=wish.settings.keeper.history_days * 86400)
+    k = wish.settings.keeper
+    history = History(
+        state_folder(wish.settings) / "history", keep_s=k.history_days * 86400, max_bytes=round(k.history_gb * 1e9)
+    )
     stack.callback(history.close)
     stack.enter_context(_upkeep(history, wish.say))
     hub = Hub(endpoint, curve=curve)

@@ -42,7 +42,7 @@ class KeeperSettings(BaseModel):
     - journal: URL of the journal's database; empty for `journal.db` in the state folder
     - listen: endpoint for agents and senders, `tcp://ADDRESS:PORT` or `ipc://PATH`; empty for a socket in `state`
     - tick_s: length of a tick; agents must use the same
-    - history_days: how long the history is kept
+    - history_days, history_gb: how long the history is kept, and how large it may grow
     """
 
     model_config = _STRICT
@@ -53,6 +53,7 @@ class KeeperSettings(BaseModel):
     listen: str = ""
     tick_s: float = Field(default=0.5, ge=0.1, le=60)
     history_days: float = Field(default=7, gt=0, le=3650)
+    history_gb: float = Field(default=20, gt=0, le=1_000_000)
 
     @field_validator("listen")
     @classmethod
