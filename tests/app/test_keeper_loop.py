@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -128,10 +127,8 @@ def test_it_stops_when_told_or_at_its_time():
     world = SynthWorld(FABRIC, ticks=50)
     Keeper(SETUP, world).run(lambda state, _outcome: state.ticks < 3)
     assert world.at == 3
-    begin = time.monotonic()
     Keeper(SETUP, world).run(on, for_s=0.0)
     assert world.at == 3
-    assert time.monotonic() - begin < 5
     Keeper(SETUP, world).run(on)
     assert world.at == 50
 
