@@ -158,7 +158,8 @@ class Drill:
             end = (episode.injected_at + max(episode.mitigated_s.values())) / self.tick_s
         seen = [x for x in state.traffic if x.tick >= int(begin)]
         episode.before = [x for x in seen if end is None or x.tick <= int(end)]
-        episode.after = [x for x in seen if end is not None and x.tick > int(end)]
+        # The tick that follows still declares lost what left before the denial.
+        episode.after = [x for x in seen if end is not None and x.tick > int(end) + 1]
 
     def _note_false_alarms(self, outcome: Outcome) -> None:
         known = list(self._now.faults) if self._now else []
