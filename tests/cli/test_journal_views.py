@@ -119,6 +119,9 @@ def test_status_verdict(url, faults, agents, now, verdict):
         ({"every_s": 0.4}, 6.0, "no data"),
         ({"paths": 0}, 1.0, "no data"),
         ({"paths": 5}, 1.0, "ok"),
+        ({"links": 64, "links_unseen": 0}, 1.0, "ok"),
+        ({"links": 64, "links_unseen": 3}, 1.0, "degraded"),
+        ({"links": 64, "links_unseen": 64}, 1.0, "no data"),
     ],
 )
 def test_health_needs_a_keeper_that_beats_and_paths_that_were_judged(url, beat, age_s, verdict):

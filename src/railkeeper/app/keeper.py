@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from railkeeper.app.pipeline import begin, step
+from railkeeper.app.sight import Sight
 from railkeeper.base.errors import OutsideError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Keeper:
         self.setup, self._world = setup, world
         self._journal, self.recorder = journal, recorder
         self.state = begin(setup, response)
+        self._sight, self._unseen = Sight(setup.fabric, setup.tick_s), 0
 
     def run(self, watch: Watcher, *, for_s: float | None = None) -> None:
         """Run until the world ends, `watch` returns False, or `for_s` seconds have passed."""
@@ -56,6 +58,7 @@ class Keeper:
     def answer(self, given: TickInput) -> Outcome:
         """Answer one tick: durable first, then acted upon."""
         self.state, outcome = step(self.setup, self.state, given)
+        self._unseen = self._sight.look(outcome.tick, outcome.stats)
         if self._journal is not None:
             self._write(self._journal, outcome)
         if outcome.step.denied_changed:
@@ -69,7 +72,7 @@ class Keeper:
             try:
                 journal.record_step(outcome.step)
                 if self.state.ticks % HEARTBEAT_TICKS == 1:
-                    journal.heartbeat(outcome.t_s, _heartbeat(self.setup, self.state, outcome))
+                    journal.heartbeat(outcome.t_s, _heartbeat(self.setup, self.state, outcome, self._unseen))
             except OutsideError as e:
                 if not (e.retry and left):
                     raise
@@ -78,7 +81,7 @@ class Keeper:
                 return
 
 
-def _heartbeat(setup: Setup, state: KeeperState, outcome: Outcome) -> dict[str, object]:
+def _heartbeat(setup: Setup, state: KeeperState, outcome: Outcome, unseen: int) -> dict[str, object]:
     f = setup.fabric
     return {
         "world": setup.world,
@@ -88,6 +91,8 @@ def _heartbeat(setup: Setup, state: KeeperState, outcome: Outcome) -> dict[str, 
         "agents": f.n_nodes - len(outcome.silent),
         "nodes": f.n_nodes,
         "paths": len(outcome.stats),
+        "links": f.n_links,
+        "links_unseen": unseen,
         "faults": sum(x.status != "cleared" for x in outcome.faults),
         "denied_links": len(state.response.denied),
         "dry_run": setup.limits.dry_run,

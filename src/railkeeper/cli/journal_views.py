@@ -50,8 +50,8 @@ def status(url: str, *, now: float) -> dict[str, Any]:
 
     `verdict` is ok, degraded (an incident that is minor, or whose paths are all denied), failed (a major or critical
     one that nothing avoids), or `no data` where the keeper has been silent (its last word is no health), no agent
-    reports, or nothing of what they report can be used. While some agents are away the verdict is degraded at best:
-    what they see is not known to be well.
+    reports, or nothing of what they report can be used. While some agents are away, or some links are seen by no probe,
+    the verdict is degraded at best: what nobody sees is not known to be well.
     """
     with Journal.open(url, read_only=True) as journal:
         told, done = journal.incidents(), journal.actions()
@@ -80,10 +80,11 @@ def _blind(heartbeat: dict[str, Any] | None, age_s: float | None) -> bool:
 
 
 def _unseen(heartbeat: dict[str, Any] | None) -> float:
-    """Return the share of nodes whose agent does not report; all where nothing is known."""
+    """Return the share of nodes without reports, or of links that nobody sees; all where nothing is known."""
     if not heartbeat or not heartbeat.get("nodes"):
         return 1.0
-    return 1 - float(heartbeat["agents"]) / float(heartbeat["nodes"])
+    away = 1 - float(heartbeat["agents"]) / float(heartbeat["nodes"])
+    return max(away, float(heartbeat.get("links_unseen", 0)) / float(heartbeat.get("links", 1)))
 
 
 def _verdict(live: Sequence[Incident], standing: Sequence[Action], unseen: float) -> str:
@@ -160,6 +161,8 @@ def status_table(answer: dict[str, Any]) -> Table:
     last = answer["keeper"]["last"] or {}
     if last.get("nodes"):
         table.add_row("agents that report", f"{last['agents']} of {last['nodes']}")
+    if last.get("links_unseen"):
+        table.add_row("links that no probe sees", f"{last['links_unseen']} of {last['links']}")
     table.add_row("open incidents", str(len(answer["incidents"])))
     table.add_row("denials in force", f"{len(answer['denials'])} ({answer['denied_links']} directed links)")
     table.add_row("held back", str(len(answer["held_back"])))
