@@ -29,6 +29,8 @@ PATIENCE_TICKS = 2
 MAX_AHEAD_TICKS = 20
 # A history that can't be written is tried again for this long; meanwhile nothing is acknowledged, so nothing is lost.
 HISTORY_PATIENCE_TICKS = 40
+# An agent whose last so many reports all came too late is not catching up after an absence (it keeps 240 of them).
+LATE_TOLD = 300
 _NAME = re.compile(r"(agent|sender)/n[0-9]{1,9}")
 _MAX_SEQ = 2**62
 
@@ -67,6 +69,7 @@ class Collector:
         self._reports: dict[int, dict[int, TickReport]] = {}
         self._late: list[TickReport] = []
         self._heard: dict[int, int] = {}
+        self._lateness: dict[int, int] = {}
         self._closed = tick - 1
 
     def poll(self, timeout_s: float) -> None:
@@ -152,8 +155,18 @@ class Collector:
         self._heard[report.node] = max(report.tick, self._heard.get(report.node, report.tick))
         if report.tick <= self._closed:
             self._late.append(report)
+            self._tell_late(report)
         else:
+            self._lateness[report.node] = 0
             self._reports.setdefault(report.tick, {}).setdefault(report.node, report)
+
+    def _tell_late(self, report: TickReport) -> None:
+        n = self._lateness[report.node] = self._lateness.get(report.node, 0) + 1
+        if n == LATE_TOLD:
+            late_s = (self._closed + 1 - report.tick) * self._tick_s
+            self._complain(
+                f"agent/n{report.node}: its reports come {late_s:g} s too late to be used; is its clock behind?"
+            )
 
     def _take_flows(self, message: Message) -> None:
         report = decode_flows(message.body, where=message.name)
