@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 # A keeper that has not said anything for this long, and for so many of its heartbeats, is not known to be there.
 STALE_S, STALE_BEATS = 5.0, 2.5
+# Success is counted over the newest so many incidents and actions: a journal of years holds many more.
+RECENT = 1000
 _COLOUR = {"critical": "bold red", "major": "red", "minor": "yellow", "info": "cyan"}
 _STATUS_COLOUR = {
     "open": "red", "recovering": "yellow", "closed": "green", "refused": "magenta", "dry-run": "cyan",
@@ -54,10 +56,10 @@ def status(url: str, *, now: float) -> dict[str, Any]:
     the verdict is degraded at best: what nobody sees is not known to be well.
     """
     with Journal.open(url, read_only=True) as journal:
-        told, done = journal.incidents(), journal.actions()
+        live, unended = journal.incidents(only_open=True), journal.actions(only_standing=True)
+        told, done = journal.incidents(limit=RECENT), journal.actions(limit=RECENT)
         heartbeat, version = journal.note("heartbeat"), journal.note("deny_version")
-    live = [i for i in told if i.is_open]
-    standing = [a for a in done if a.in_force]
+    standing = [a for a in unended if a.in_force]
     age_s = None if heartbeat is None else round(max(0.0, now - float(heartbeat["t"])), 3)
     return {
         "schema": SCHEMA,
@@ -65,7 +67,7 @@ def status(url: str, *, now: float) -> dict[str, Any]:
         "keeper": {"age_s": age_s, "last": heartbeat},
         "incidents": [_incident(i) for i in live],
         "denials": [_action(a) for a in standing],
-        "held_back": [_action(a) for a in done if a.status in {ActionStatus.REFUSED, ActionStatus.DRY_RUN}],
+        "held_back": [_action(a) for a in unended if a.status in {ActionStatus.REFUSED, ActionStatus.DRY_RUN}],
         "denied_links": len({link for a in standing for link in a.links}),
         "deny_version": version or 0,
         "success": success(told, done),
