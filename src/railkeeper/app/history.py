@@ -97,6 +97,8 @@ class History:
                 damages.append(compact(self.folder, path, self._decoders))
             except Exception as e:  # noqa: BLE001  one bad segment must not keep all later ones from the archive
                 failed = failed or e
+        # Turning a segment into tables takes ten times its size, which would otherwise be kept for the next one.
+        pa.default_memory_pool().release_unused()
         if failed is not None:
             raise failed
         return Upkeep(len(damages), tuple(removed), sum(d.frames for d in damages))
