@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from railkeeper.fabric.model import Fabric
     from railkeeper.health.fault import Fault
     from railkeeper.lab.client import LabClient
+    from railkeeper.respond.actions import Action
 
 # After the senders have confirmed, the traffic is watched for this long.
 AFTER_S = 3.0
@@ -43,10 +44,18 @@ class Episode:
     cleared_at: float = 0.0
     located_s: dict[str, float] = field(default_factory=dict)
     mitigated_s: dict[str, float] = field(default_factory=dict)
+    refused_s: dict[str, float] = field(default_factory=dict)
+    refusals: dict[str, list[str]] = field(default_factory=dict)
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
     before: list[TrafficTick] = field(default_factory=list)
     after: list[TrafficTick] = field(default_factory=list)
     clear_s: float | None = None
+
+    @property
+    def answered_s(self) -> float | None:
+        """When the last of the faults was denied or its denial refused; None while one has no answer."""
+        times = {**self.refused_s, **self.mitigated_s}
+        return max(times.values()) if len(times) == len(self.faults) else None
 
 
 @dataclass
@@ -93,8 +102,8 @@ class Drill:
         episode = self._episode()
         self._find(episode, state, outcome, t)
         self._sum_traffic(episode, state)
-        done = len(episode.mitigated_s) == len(episode.faults)
-        watched = done and t - episode.injected_at >= max(episode.mitigated_s.values()) + AFTER_S
+        answered = episode.answered_s
+        watched = answered is not None and t - episode.injected_at >= answered + AFTER_S
         if watched or t - episode.injected_at > self.patience_s:
             self._end_of(episode, t)
         return True
@@ -148,14 +157,19 @@ class Drill:
             if found is None:
                 continue
             episode.located_s.setdefault(injected.id, t - episode.injected_at)
-            if injected.id not in episode.mitigated_s and mitigated(state, found):
+            if injected.id in episode.mitigated_s:
+                continue
+            if mitigated(state, found):
                 episode.mitigated_s[injected.id] = t - episode.injected_at
+            elif refusals := refused(state, found):
+                episode.refused_s.setdefault(injected.id, t - episode.injected_at)
+                episode.refusals[injected.id] = refusals
 
     def _sum_traffic(self, episode: Episode, state: KeeperState) -> None:
         begin = episode.injected_at / self.tick_s
         end = None
-        if len(episode.mitigated_s) == len(episode.faults):
-            end = (episode.injected_at + max(episode.mitigated_s.values())) / self.tick_s
+        if episode.answered_s is not None:
+            end = (episode.injected_at + episode.answered_s) / self.tick_s
         seen = [x for x in state.traffic if x.tick >= int(begin)]
         episode.before = [x for x in seen if end is None or x.tick <= int(end)]
         # The tick that follows still declares lost what left before the denial.
@@ -193,6 +207,7 @@ def _result(episode: Episode, fault: InjectedFault) -> dict[str, Any]:
         "located": [found] if found else [],
         "seconds_to_locate": _rounded(episode.located_s.get(fault.id)),
         "seconds_to_mitigate": _rounded(episode.mitigated_s.get(fault.id)),
+        "refused": [] if fault.id in episode.mitigated_s else episode.refusals.get(fault.id, []),
         "loss_before": _loss(episode.before),
         "loss_after": _loss(episode.after),
         "seconds_to_clear": _rounded(episode.clear_s),
@@ -216,12 +231,21 @@ def all_right(drill: Drill) -> bool:
 
 
 def mitigated(state: KeeperState, fault: Fault) -> bool:
-    """Return whether all senders obey the denial for a fault, or nothing is to be (or may be) denied."""
+    """Return whether all senders obey the denial for a fault, or nothing is to be denied."""
     if not fault.network or not fault.denied_links:
         return True
-    mine = [i for i in state.response.incidents.values() if i.fault.key == fault.key or fault.key in i.former]
-    actions = [a for a in state.response.actions.values() if any(a.incident == i.id for i in mine)]
-    return any(a.status in {ActionStatus.APPLIED, ActionStatus.REFUSED} for a in actions)
+    return any(a.status is ActionStatus.APPLIED for a in _actions_for(state, fault))
+
+
+def refused(state: KeeperState, fault: Fault) -> list[str]:
+    """Return why the denial for a fault is refused; empty where it is not."""
+    held = [a for a in _actions_for(state, fault) if a.status is ActionStatus.REFUSED]
+    return [v.reason for a in held for v in a.refusals]
+
+
+def _actions_for(state: KeeperState, fault: Fault) -> list[Action]:
+    mine = {i.id for i in state.response.incidents.values() if i.fault.key == fault.key or fault.key in i.former}
+    return [a for a in state.response.actions.values() if a.incident in mine]
 
 
 def numbers(fault: InjectedFault) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     Watcher = Callable[[KeeperState, Outcome], bool]
 
 HEARTBEAT_TICKS = 4
-# A keeper that can't write its journal must not act; it tries this often before it gives up.
-JOURNAL_TRIES = 5
+# A keeper that can't write its journal must not act: it tries as often as this, a while apart, before it gives up.
+JOURNAL_TRIES, JOURNAL_PAUSE_S = 40, 0.5
 
 
 class Keeper:
@@ -71,14 +72,15 @@ class Keeper:
         for left in reversed(range(JOURNAL_TRIES)):
             try:
                 journal.record_step(outcome.step)
-                if self.state.ticks % HEARTBEAT_TICKS == 1:
-                    journal.heartbeat(outcome.t_s, _heartbeat(self.setup, self.state, outcome, self._unseen))
+                break
             except OutsideError as e:
                 if not (e.retry and left):
                     raise
-                time.sleep(0.2)
-            else:
-                return
+                time.sleep(JOURNAL_PAUSE_S)
+        if self.state.ticks % HEARTBEAT_TICKS == 1:
+            # A heartbeat that is missed says by itself that something is wrong; the next one may get through.
+            with contextlib.suppress(OutsideError):
+                journal.heartbeat(outcome.t_s, _heartbeat(self.setup, self.state, outcome, self._unseen))
 
 
 def _heartbeat(setup: Setup, state: KeeperState, outcome: Outcome, unseen: int) -> dict[str, object]:

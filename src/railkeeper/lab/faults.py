@@ -55,11 +55,12 @@ class Injector:
     def clear(self, fault_id: str) -> None:
         """Mend what a fault broke; unknown ids are no error."""
         with self._lock:
-            active = self._active.pop(fault_id, None)
+            active = self._active.get(fault_id)
             if active is not None:
                 for timer in active.timers:
                     timer.set()
                 active.effect.stop()
+                del self._active[fault_id]  # what could not be mended can be cleared again
 
     def clear_all(self) -> None:
         """Mend everything."""

@@ -199,7 +199,8 @@ class Journal:
             with self._engine.begin() as db:
                 yield db
         except sa.exc.DBAPIError as e:
-            again = "locked" in str(e.orig) or e.connection_invalidated
+            # Operational: locked, a full disk, a server that restarts; all of these may pass.
+            again = isinstance(e, sa.exc.OperationalError) or e.connection_invalidated
             first = str(e.orig).partition("\n")[0]
             raise OutsideError(f"the journal can't be used: {first}", retry=again) from e
 
