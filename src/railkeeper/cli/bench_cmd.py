@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,12 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 
 SMALL = "[fabric]\nname = 'bench'\nplanes = 2\nt0_per_plane = 4\nt1_per_plane = 4\nnics_per_t0 = 4\n"
 
+LABS = (
+    ("small", SMALL, 2.0),
+    ("medium", "[fabric]\nplanes = 4\nt0_per_plane = 8\nt1_per_plane = 8\nnics_per_t0 = 8\n", 6.0),
+    ("large", "[fabric]\nplanes = 4\nt0_per_plane = 16\nt1_per_plane = 16\nnics_per_t0 = 56\n", 30.0),
+)
+
 
 @app.command()
 def probe(
@@ -43,6 +50,34 @@ def probe(
     rows = [{**asdict(f), "ratio_to_plain": round(f.probes_per_s / max(base[f.route], 1), 2)} for f in figures]
     shown = ("method", "route", "probes_per_s", "probes_per_cpu_s", "lost", "ratio_to_plain")
     _show("bench probe", "plain: one sendto call a probe", rows, shown, as_json=as_json)
+
+
+@app.command()
+def lab(
+    *,
+    prefix: Annotated[str, typer.Option(help="Prefix of the labs' namespaces.")] = "rkbench",
+    as_json: Json = False,
+) -> None:
+    """Seconds to build and to take down labs of three sizes, checked against their plans; needs root."""
+    rows = [_build_time(name, text, limit_s, prefix) for name, text, limit_s in LABS]
+    _show("bench lab", "limit_s: what is promised", rows, tuple(rows[0]), as_json=as_json)
+
+
+def _build_time(name: str, text: str, limit_s: float, prefix: str) -> dict[str, Any]:
+    fabric = Fabric(parse_spec(text))
+    begin = time.perf_counter()
+    built = build(fabric, prefix)
+    up_s = time.perf_counter() - begin
+    built.close()
+    return {
+        "lab": name,
+        "namespaces": fabric.n_nodes + fabric.n_t0 + fabric.n_t1,
+        "links": fabric.n_links,
+        "build_s": round(up_s, 3),
+        "close_s": round(time.perf_counter() - begin - up_s, 3),
+        "limit_s": limit_s,
+        "ratio": round(up_s / limit_s, 3),
+    }
 
 
 @app.command()
