@@ -263,3 +263,16 @@ def test_an_agent_that_was_never_heard_may_be_starting():
         state, faults = judge(state, replace(world.tick(number), silent=late))
     assert {f.target for f in faults} == {"n3", "n7"}
     assert not any(f.network for f in faults)
+
+
+def test_a_slow_part_that_heals_is_never_told_as_fast():
+    fabric = small_fabric()
+    slow = fault(fabric, "slow", LINK, "up", gbps=10.0)
+    world = World(fabric, [Event(slow, 3.0, 12.0)])
+    state, told = new_state(fabric), []
+    for number in range(60):
+        state, faults = judge(state, world.tick(number))
+        told += [f for f in faults if f.kind == "slow"]
+    assert told
+    assert told[-1].status == "cleared"
+    assert max(f.gbps for f in told) < 15

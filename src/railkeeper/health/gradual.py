@@ -259,7 +259,10 @@ def _follow_slow(s: LocatorState, f: Tracked, slow: Bools, fast: Bools) -> None:
     still, others = _share_slow(n_slow[row], n_fast[row]), _share_slow(n_slow, n_fast)
     if still > 0.8 and others < 0.6:
         trains = s.trains.last(SLOW_TICKS).astype(np.float64)[:, row]
-        f.gbps = float(np.nanmax(trains)) / s.config.nominal_bps * s.fabric.link_gbps
+        # A fast train among them is a sign that the part is healing, and no word on how slow it was.
+        trains = trains[trains < s.config.slow_fraction * s.config.nominal_bps]
+        if len(trains):
+            f.gbps = float(trains.max()) / s.config.nominal_bps * s.fabric.link_gbps
         f.good, f.status, f.seen = 0, OPEN, s.tick
     elif still < max(0.2, 2 * others) and fast[0, row].any():
         _one_good_tick(f)
