@@ -57,8 +57,6 @@ def test_every_page_can_be_reached_from_the_index():
 
 @pytest.mark.parametrize(("page", "path"), NAMED, ids=lambda x: x if isinstance(x, str) else relative(x))
 def test_named_paths_exist(page, path):
-    if path.endswith("demo.rkrec") and not (TOP / path).exists():
-        pytest.skip("the recording of the demonstration is not there")
     assert (TOP / path).exists(), f"{relative(page)} names {path}"
 
 
