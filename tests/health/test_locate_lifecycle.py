@@ -277,3 +277,27 @@ def test_a_slow_part_that_heals_is_never_told_as_fast(heals_s):
     assert told
     assert told[-1].status == "cleared"
     assert max(f.gbps for f in told) < 15
+
+
+def test_a_part_that_dies_three_times_a_minute_flaps_however_long_it_is_well_between():
+    fabric = small_fabric()
+    flap = fault(fabric, "flap", "n1/nic0/p0--p0/t0-0", down_s=5.0, up_s=8.0)
+    world = World(fabric, [Event(flap, 3.0, 60.0)])
+    state, kinds = new_state(fabric), []
+    for number in range(84):
+        state, faults = judge(state, world.tick(number))
+        kinds += [f.kind for f in faults if f.status == "open"]
+    assert set(kinds) == {"down", "flap"}
+    assert kinds[0] == "down"
+    assert kinds[-1] == "flap"
+
+
+def test_two_deaths_of_a_part_that_was_well_for_long_are_no_flap():
+    fabric = small_fabric()
+    deaths = [Event(fault(fabric, "down", "n1/nic0/p0--p0/t0-0"), t, t + 4.0) for t in (3.0, 20.0)]
+    world = World(fabric, deaths)
+    state, kinds = new_state(fabric), set()
+    for number in range(70):
+        state, faults = judge(state, world.tick(number))
+        kinds |= {f.kind for f in faults}
+    assert kinds == {"down"}

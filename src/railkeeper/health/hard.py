@@ -29,6 +29,8 @@ PARTLY = 0.05  # share lost in the tick before: the death began in its middle
 GOOD_SHARE, BAD_SHARE = 0.5, 0.2
 TIE_TICKS = 4  # how long to wait for the rare rows that split a T0 from its ports
 UNSURE_TICKS = 6
+# A part that has died this often within this time flaps, however long it was well in between.
+OFTEN, OFTEN_WITHIN_S = 3, 60.0
 MOST_LINKS = 0.5  # when no more than this share of a part's links is without carrier, the part as a whole is back
 MOST_SPELLS = 32  # remembered of a part that flaps for days; a few tell its rhythm
 FLAPPING = frozenset({"down", "flap", "optic", "blackhole"})
@@ -211,12 +213,7 @@ def _kind_from_rows(part: Part, c: Culprit, *, ports_up: bool) -> tuple[str, tup
 # -- life --------------------------------------------------------------------------------------------
 def _open(s: LocatorState, f: Tracked) -> None:
     """Begin a fault of a dead part; parts of it that were told just before were the same event seen early."""
-    past = s.past.pop(f.part.component, None)
-    f.spells = [f.since]
-    if past is not None and f.kind in FLAPPING and f.since - past.seen <= s.config.flap_gap_s / s.config.tick_s:
-        f.key, f.spells = past.key, [*past.spells, f.since]
-        if f.kind != "blackhole" or len(f.spells) > 2:
-            f.kind, f.also_kinds, f.target = "flap", (f.kind,), None
+    _recall(s, f)
     for old in s.live(HARD):
         if old.part.within(f.part) and old.opened >= s.tick - TIE_TICKS and old.since >= f.since - 2:
             old.status = CLEARED
@@ -227,6 +224,21 @@ def _open(s: LocatorState, f: Tracked) -> None:
     for soft in s.live("loss", "corrupt", "delay", "slow"):
         if soft.opened >= s.tick - TIE_TICKS and soft.part.link_set <= f.part.link_set:
             soft.status = CLEARED
+
+
+def _recall(s: LocatorState, f: Tracked) -> None:
+    """Take up what is remembered of a part that dies again: soon after its last spell, or often, it flaps."""
+    past = s.past.pop(f.part.component, None)
+    f.spells = [f.since]
+    if past is None or f.kind not in FLAPPING:
+        return
+    soon = f.since - past.seen <= s.config.flap_gap_s / s.config.tick_s
+    f.earlier = tuple(x for x in past.spells if f.since - x <= OFTEN_WITHIN_S / s.config.tick_s)
+    if not soon and len(f.earlier) < OFTEN - 1:
+        return
+    f.key, f.spells, f.earlier = past.key, [*(past.spells if soon else f.earlier), f.since], ()
+    if f.kind != "blackhole" or len(f.spells) > 2:
+        f.kind, f.also_kinds, f.target = "flap", (f.kind,), None
 
 
 def _age(s: LocatorState, f: Tracked, heard: Heard, culprits: list[Culprit]) -> None:
@@ -301,7 +313,7 @@ def _clear(s: LocatorState, f: Tracked) -> None:
     if f.carriers:
         s.carriers.pending[f.part.links[s.carriers.down[f.part.links]]] = True
     if f.kind in FLAPPING:
-        s.past[f.part.component] = Past(f.key, tuple(f.spells[-8:]), f.seen)
+        s.past[f.part.component] = Past(f.key, (*f.earlier, *f.spells)[-8:], f.seen)
     row = s.rows_of(f.part)
     s.loss.forget(row, newest=f.good)
     s.corrupt.forget(row, newest=f.good)

@@ -22,7 +22,8 @@ HARD, LOSS, CORRUPT, DELAY, SLOW, AWAY = "hard", "loss", "corrupt", "delay", "sl
 class Tracked:
     """What is known of one open fault; `family` is the evidence that keeps it, `kind` the name of what it does.
 
-    `good` and `since_good` count well ticks in a row; `spells` are the ticks in which it died (again); `seen` is the
+    `good` and `since_good` count well ticks in a row; `spells` are the ticks in which it died (again), `earlier` those
+    of faults of this part that were cleared lately; `seen` is the
     last tick with evidence of it; `rate_since` the first tick whose counts have the present rate.
     """
 
@@ -50,6 +51,7 @@ class Tracked:
     spell_base: int = 0
     carriers: bool = False
     spells: list[int] = field(default_factory=list)
+    earlier: tuple[int, ...] = ()
     evidence: tuple[str, ...] = ()
     key: str = ""
 
