@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from railkeeper.respond.incidents import Incident
 
 # A sender whose last report is older than this does not hold up an action.
-SENDER_GONE_TICKS = 6
+SENDER_GONE_TICKS = 3
 # Traffic is compared from this many ticks after all senders have confirmed, over this many ticks.
 SETTLE_TICKS, VERIFY_TICKS = 1, 6
 # Where it still loses, the newest ticks are looked at for this long before the verdict: a burst passes by, but a
