@@ -22,18 +22,6 @@ from railkeeper.probe.pathstats import encode_report
 FABRIC = make_fabric()
 
 
-@pytest.fixture
-def line():
-    return Line()
-
-
-@pytest.fixture
-def reports():
-    """Reports of 60 ticks, by tick of the test."""
-    world = SynthWorld(FABRIC)
-    return [world.next_tick().reports for _ in range(60)]
-
-
 def collector(line, history=None, **more):
     said = []
     c = Collector(

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hub_lines import Line, tick_message
-from synthetic_world import FIRST_TICK, TICK_S, SynthWorld, make_fabric
+from hub_lines import tick_message
+from synthetic_world import FIRST_TICK, TICK_S, make_fabric
 
 from railkeeper.app.world import AGENT_GRACE_S, DEADLINE_S, MAX_BEHIND_TICKS, PORTS_PAUSE_TICKS, HubWorld
 from railkeeper.base.errors import OutsideError
 from railkeeper.telemetry.ports import unread_ports
 
 FABRIC = make_fabric()
-
-
-@pytest.fixture
-def line():
-    return Line()
-
-
-@pytest.fixture
-def reports():
-    """Reports of 60 ticks, by tick of the test."""
-    world = SynthWorld(FABRIC)
-    return [world.next_tick().reports for _ in range(60)]
 
 
 class Lab:

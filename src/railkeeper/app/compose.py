@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from railkeeper.app.settings import Settings
-    from railkeeper.probe.link import Curve
 
 __all__ = ["KeeperState", "LabKeeper", "LabWish", "Outcome", "Wish", "lab_keeper", "live_keeper", "recording_keeper"]
 
@@ -88,13 +87,12 @@ class LabKeeper:
             self.keeper.recorder.note(text, time.time())
 
 
-def lab_options(wish: LabWish, tick_s: float, *, dies_with_parent: bool = True) -> SessionOptions:
+def lab_options(wish: LabWish, tick_s: float) -> SessionOptions:
     """Return the options of a lab's session."""
     folder = LAB_FOLDER / wish.prefix
     return SessionOptions(
         spec=read_spec(wish.spec).model_dump(exclude_none=True), folder=str(folder), prefix=wish.prefix,
         keeper=f"ipc://{folder}/keeper.sock", tick_s=tick_s, traffic=wish.traffic, traffic_pps=wish.traffic_pps,
-        dies_with_parent=dies_with_parent,
     )  # fmt: skip
 
 
@@ -142,7 +140,7 @@ def _check_same(lab: LabWish, found: LabClient) -> None:
 
 
 @contextlib.contextmanager
-def live_keeper(wish: Wish, spec: Path, curve: Curve | None = None) -> Iterator[tuple[Keeper, Fabric, str]]:
+def live_keeper(wish: Wish, spec: Path) -> Iterator[tuple[Keeper, str]]:
     """Give a keeper that listens for agents of a fabric of its own, and the endpoint that it listens on."""
     _check_record(wish)
     fabric = Fabric(read_spec(spec))
@@ -150,8 +148,8 @@ def live_keeper(wish: Wish, spec: Path, curve: Curve | None = None) -> Iterator[
     with contextlib.ExitStack() as stack:
         state = state_folder(wish.settings)
         endpoint = wish.settings.keeper.listen or f"ipc://{state.resolve()}/keeper.sock"
-        world = _hub_world(wish, setup, endpoint, stack, curve=curve)
-        yield _keeper(wish, setup, world, stack), fabric, endpoint
+        world = _hub_world(wish, setup, endpoint, stack)
+        yield _keeper(wish, setup, world, stack), endpoint
 
 
 @contextlib.contextmanager
@@ -196,7 +194,6 @@ def _hub_world(
     stack: contextlib.ExitStack,
     *,
     lab: LabClient | None = None,
-    curve: Curve | None = None,
 ) -> HubWorld:
     stack.enter_context(_only_keeper(endpoint))
     k = wish.settings.keeper
@@ -205,7 +202,7 @@ def _hub_world(
     )
     stack.callback(history.close)
     stack.enter_context(_upkeep(history, wish.say))
-    hub = Hub(endpoint, curve=curve)
+    hub = Hub(endpoint)
     if (socket := _socket_file(endpoint)) is not None:
         socket.chmod(0o660)
     read_ports = lab.ports if lab is not None else None

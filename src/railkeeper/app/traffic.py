@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from railkeeper.fabric.paths import links_crossed
+from railkeeper.lab.traffic.flowstats import join_flows
 from railkeeper.respond.verify import Traffic
 
 if TYPE_CHECKING:
@@ -46,36 +47,29 @@ def sum_flows(fabric: Fabric, reports: Iterable[FlowReport]) -> tuple[TrafficTic
 
 
 def _sum(fabric: Fabric, tick: int, group: list[FlowReport]) -> TrafficTick:
-    link_sent: dict[int, int] = {}
-    link_lost: dict[int, int] = {}
-    for report in group:
-        crossed = links_crossed(fabric, report.stats.paths)
-        _add(link_sent, crossed, report.stats.sent)
-        _add(link_lost, crossed, np.maximum(truly_lost(report), 0))
+    rows = join_flows([report.stats for report in group])
+    # Given up, less those that came after all; below 0 where these are of earlier ticks.
+    lost = rows.lost - rows.spurious
+    crossed = links_crossed(fabric, rows.paths)
     return TrafficTick(
         tick=tick,
         senders=len(group),
-        sent=sum(int(r.stats.sent.sum()) for r in group),
-        lost=sum(int(truly_lost(r).sum()) for r in group),
-        retransmitted=sum(int(r.stats.retransmitted.sum()) for r in group),
-        delivered_bytes=sum(int(r.stats.delivered_bytes.sum()) for r in group),
+        sent=int(rows.sent.sum()),
+        lost=int(lost.sum()),
+        retransmitted=int(rows.retransmitted.sum()),
+        delivered_bytes=int(rows.delivered_bytes.sum()),
         busbw_bps=float(np.mean([r.busbw_bps for r in group])),
-        link_sent=link_sent,
-        link_lost=link_lost,
+        link_sent=_by_link(crossed, rows.sent),
+        link_lost=_by_link(crossed, np.maximum(lost, 0)),
     )
 
 
-def truly_lost(report: FlowReport) -> npt.NDArray[np.int64]:
-    """Return (n,) packets lost: given up, less those that came after all; below 0 where these are of earlier ticks."""
-    return report.stats.lost - report.stats.spurious
-
-
-def _add(sums: dict[int, int], crossed: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> None:
+def _by_link(crossed: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> dict[int, int]:
+    """Return the sum of the rows' counts for each directed link that they cross, where it is not 0."""
     rows, columns = np.nonzero((crossed >= 0) & (counts[:, None] > 0))
     links, inverse = np.unique(crossed[rows, columns], return_inverse=True)
-    totals = np.bincount(inverse, weights=counts[rows], minlength=len(links))
-    for link, total in zip(links.tolist(), totals.tolist(), strict=True):
-        sums[link] = sums.get(link, 0) + int(total)
+    totals = np.bincount(inverse, weights=counts[rows], minlength=len(links)).astype(np.int64)
+    return dict(zip(links.tolist(), totals.tolist(), strict=True))
 
 
 def merge(old: Sequence[TrafficTick], new: Iterable[TrafficTick]) -> tuple[TrafficTick, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -14,16 +13,16 @@ import typer
 from railkeeper.app import compose, demo
 from railkeeper.app.compose import LabWish, Wish
 from railkeeper.app.drill import Drill, all_right, group_faults
-from railkeeper.app.recording import Digest
 from railkeeper.app.settings import KeeperSettings, Settings
 from railkeeper.base.errors import CapabilityError
 from railkeeper.cli.drill_table import drill_table
 from railkeeper.cli.errors import NOT_OK
 from railkeeper.cli.output import console, shown
+from railkeeper.cli.replay import MAX_NOTES
+from railkeeper.cli.replay import replay as play
 from railkeeper.lab.capability import check_capability
 
 PREFIX = "rkdemo"
-MAX_NOTES = 8
 
 
 def show_demo(
@@ -87,21 +86,7 @@ def _run(wish: Wish, lab: LabWish, *, as_json: bool) -> Drill:
 
 
 def _replay(speed: float, *, as_json: bool) -> int:
-    digest, wrong, ticks = Digest(), 0, 0
-    with (
-        resources.as_file(resources.files("railkeeper.data") / "demo.rkrec") as path,
-        compose.recording_keeper(path) as (keeper, world),
-        shown(keeper.setup, as_json=as_json, title="Railkeeper demo (recording)") as show,
-    ):
-        while (given := world.next_tick()) is not None:
-            begin = time.monotonic()
-            outcome = keeper.answer(given)
-            ticks += 1
-            wrong += world.expected not in {None, digest.add(outcome.events)}
-            show(keeper.state, outcome, tuple(world.notes[-MAX_NOTES:]))
-            time.sleep(max(0.0, keeper.setup.tick_s / speed - (time.monotonic() - begin)))
-    same = (
-        "every answer was as recorded, bit for bit" if not wrong else f"{wrong} answers differ from the recorded ones"
-    )
-    _say(f"{ticks} ticks replayed; {same}. On real packets: run it as root on Linux with SRv6")
-    return NOT_OK if wrong else 0
+    with resources.as_file(resources.files("railkeeper.data") / "demo.rkrec") as path:
+        found = play(path, speed=speed, as_json=as_json, title="Railkeeper demo (recording)")
+    _say(f"{found.ticks} ticks replayed; {found.verdict}. On real packets: run it as root on Linux with SRv6")
+    return found.exit_code

@@ -11,12 +11,10 @@ import typer
 
 from railkeeper.app import compose
 from railkeeper.app.compose import LabWish, Wish
-from railkeeper.app.recording import Digest
 from railkeeper.app.settings import read_settings
 from railkeeper.base.errors import InputError
 from railkeeper.cli.output import shown
-
-NOT_OK = 1
+from railkeeper.cli.replay import replay
 
 
 class WorldName(enum.StrEnum):
@@ -46,7 +44,7 @@ def run(
     wish = Wish(settings, str(config or "settings"), record, dry_run)
     spec = fabric or _spec_of(config, settings.keeper.fabric)
     if world is WorldName.RECORDING:
-        raise typer.Exit(replay(_need(recording, "--recording"), for_s, as_json=as_json))
+        raise typer.Exit(_replay(_need(recording, "--recording"), for_s, as_json=as_json))
     if world is WorldName.TWIN:
         raise InputError("--world", "'twin' is not part of this release", "live, lab or recording")
     if world is WorldName.LIVE:
@@ -75,7 +73,7 @@ def _need(value: Path | None, option: str) -> Path:
 
 
 def _run_live(wish: Wish, spec: Path, for_s: float | None, *, as_json: bool) -> None:
-    with compose.live_keeper(wish, spec) as (keeper, _fabric, endpoint):
+    with compose.live_keeper(wish, spec) as (keeper, endpoint):
         print(f"railkeeper: listening on {endpoint}", file=sys.stderr)
         with shown(keeper.setup, as_json=as_json) as show:
             keeper.run(lambda state, outcome: show(state, outcome, ()) or True, for_s=for_s)
@@ -90,18 +88,7 @@ def _run_lab(wish: Wish, spec: Path | None, prefix: str, for_s: float | None, *,
         found.keeper.run(lambda state, outcome: show(state, outcome, ()) or True, for_s=for_s)
 
 
-def replay(path: Path, for_s: float | None = None, *, as_json: bool) -> int:
-    """Replay a recording, or its first `for_s` seconds, and compare every answer with the recorded one.
-
-    Returns the exit code.
-    """
-    digest, ticks, wrong = Digest(), 0, 0
-    with compose.recording_keeper(path) as (keeper, world), shown(keeper.setup, as_json=as_json) as show:
-        while (for_s is None or ticks * keeper.setup.tick_s < for_s) and (given := world.next_tick()) is not None:
-            outcome = keeper.answer(given)
-            show(keeper.state, outcome, ())
-            ticks += 1
-            wrong += world.expected not in {None, digest.add(outcome.events)}
-    same = "all answers as recorded, bit for bit" if not wrong else f"{wrong} answers differ from the recorded ones"
-    print(f"railkeeper: {ticks} ticks replayed: {same}", file=sys.stderr)
-    return NOT_OK if wrong else 0
+def _replay(path: Path, for_s: float | None, *, as_json: bool) -> int:
+    found = replay(path, for_s=for_s, as_json=as_json)
+    print(f"railkeeper: {found.ticks} ticks replayed: {found.verdict}", file=sys.stderr)
+    return found.exit_code

@@ -6,6 +6,7 @@ Nothing outlives the crew: processes die with the nursery, and the nursery with 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import socket
@@ -93,9 +94,8 @@ class Crew:
         if process is None:
             return
         try:
-            self._call("stop", grace_s)
-        except OSError:
-            pass  # the nursery is gone already, and with it all processes
+            with contextlib.suppress(OSError):  # the nursery may be gone already, and with it all processes
+                self._call("stop", grace_s)
         finally:
             self._control.close()
             process.wait()

@@ -59,7 +59,6 @@ class SessionOptions:
     agents: bool = True
     traffic: bool = True
     traffic_pps: float = 350.0
-    dies_with_parent: bool = True
     state_dir: str = "/run/railkeeper"
 
     @property
@@ -249,10 +248,9 @@ def main() -> None:
     parent = os.getppid()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
-    if options.dies_with_parent:
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:
-            return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        return
     try:
         serve(options, lambda: _say({"ready": True}))
     except RailkeeperError as e:

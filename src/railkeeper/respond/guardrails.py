@@ -145,7 +145,7 @@ def _plane_share(fabric: Fabric, left: capacity.Usable, proposal: Proposal, limi
 
 def _domain_of(fabric: Fabric, link: int) -> int:
     t0 = fabric.link_upper[link] if link < fabric.n_ports else fabric.link_lower[link]
-    return int(t0) // fabric.t0_per_plane
+    return int(fabric.domain_of_t0(t0))
 
 
 def _in_force(others: Sequence[Action], limits: Limits) -> Verdict:
