@@ -6,6 +6,8 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+from railkeeper.app.closed import KIND as CLOSED
+from railkeeper.app.closed import WHOLE_PORTS_TICKS, encode_closed, same_ports
 from railkeeper.app.inputs import Confirmation, TickInput
 from railkeeper.app.sound import check_flows, check_report
 from railkeeper.app.ticklog import LogRecord
@@ -62,6 +64,8 @@ class Collector:
         self.malformed = 0
         self._flows: list[FlowReport] = []
         self._confirmations: dict[str, Confirmation] = {}
+        self._ports: PortStates | None = None
+        self._ports_age = WHOLE_PORTS_TICKS
         self.set_back(first_tick)
 
     def set_back(self, tick: int) -> None:
@@ -91,7 +95,6 @@ class Collector:
 
     def close(self, tick: int, ports: PortStates | None) -> TickInput:
         """Return the tick as it stands, after all that was received is safe and acknowledged."""
-        self._sync()
         reports = self._reports.pop(tick, {})
         for old in [t for t in self._reports if t < tick]:
             self._late += self._reports.pop(old).values()
@@ -104,7 +107,19 @@ class Collector:
             confirmations=tuple(self._confirmations[s] for s in sorted(self._confirmations)),
         )
         self._late, self._flows, self._confirmations, self._closed = [], [], {}, tick
+        self._note_closed(given)
+        self._sync()
         return given
+
+    def _note_closed(self, given: TickInput) -> None:
+        """Keep what the tick was made of, so that it can be judged again."""
+        if self._history is None:
+            return
+        same = self._ports_age < WHOLE_PORTS_TICKS and same_ports(given.ports, self._ports)
+        self._ports_age = self._ports_age + 1 if same else 0
+        self._ports = given.ports
+        body = encode_closed(given, same_ports=same)
+        self._history.append(LogRecord(self._clock(), CLOSED, "keeper", given.tick, body))
 
     def _keep(self, message: Message, *, usable: bool) -> None:
         self._unacked.append(message)

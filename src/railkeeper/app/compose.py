@@ -110,8 +110,9 @@ def lab_keeper(wish: Wish, lab: LabWish | None, *, prefix: str = "rk") -> Iterat
         info = found.info()
         fabric = Fabric(check_spec(info["spec"]))
         setup = _setup(wish, fabric, "lab", dry_run=False, tick_s=info["tick_s"])
-        world = _hub_world(wish, setup, info["keeper"], stack, lab=found)
-        yield LabKeeper(_keeper(wish, setup, world, stack), found, fabric)
+        history = _history(wish, stack)
+        world = _hub_world(wish, setup, info["keeper"], stack, history, lab=found)
+        yield LabKeeper(_keeper(wish, setup, world, stack, history), found, fabric)
 
 
 def _find_or_start(lab: LabWish | None, prefix: str, tick_s: float) -> LabClient:
@@ -148,8 +149,9 @@ def live_keeper(wish: Wish, spec: Path) -> Iterator[tuple[Keeper, str]]:
     with contextlib.ExitStack() as stack:
         state = state_folder(wish.settings)
         endpoint = wish.settings.keeper.listen or f"ipc://{state.resolve()}/keeper.sock"
-        world = _hub_world(wish, setup, endpoint, stack)
-        yield _keeper(wish, setup, world, stack), endpoint
+        history = _history(wish, stack)
+        world = _hub_world(wish, setup, endpoint, stack, history)
+        yield _keeper(wish, setup, world, stack, history), endpoint
 
 
 @contextlib.contextmanager
@@ -192,16 +194,11 @@ def _hub_world(
     setup: Setup,
     endpoint: str,
     stack: contextlib.ExitStack,
+    history: History,
     *,
     lab: LabClient | None = None,
 ) -> HubWorld:
     stack.enter_context(_only_keeper(endpoint))
-    k = wish.settings.keeper
-    history = History(
-        state_folder(wish.settings) / "history", keep_s=k.history_days * 86400, max_bytes=round(k.history_gb * 1e9)
-    )
-    stack.callback(history.close)
-    stack.enter_context(_upkeep(history, wish.say))
     hub = Hub(endpoint)
     if (socket := _socket_file(endpoint)) is not None:
         socket.chmod(0o660)
@@ -209,6 +206,16 @@ def _hub_world(
     world = HubWorld(setup.fabric, hub, history, tick_s=setup.tick_s, read_ports=read_ports, complain=wish.say)
     stack.callback(world.close)
     return world
+
+
+def _history(wish: Wish, stack: contextlib.ExitStack) -> History:
+    k = wish.settings.keeper
+    history = History(
+        state_folder(wish.settings) / "history", keep_s=k.history_days * 86400, max_bytes=round(k.history_gb * 1e9)
+    )
+    stack.callback(history.close)
+    stack.enter_context(_upkeep(history, wish.say))
+    return history
 
 
 def _socket_file(endpoint: str) -> Path | None:
@@ -236,7 +243,7 @@ def _only_keeper(endpoint: str) -> Iterator[None]:
         yield
 
 
-def _keeper(wish: Wish, setup: Setup, world: HubWorld, stack: contextlib.ExitStack) -> Keeper:
+def _keeper(wish: Wish, setup: Setup, world: HubWorld, stack: contextlib.ExitStack, history: History) -> Keeper:
     now = time.time()
     journal = stack.enter_context(Journal.open(wish.settings.journal_url(state_folder(wish.settings))))
     _check_fabric(journal, setup.fabric, wish.settings.keeper.state)
@@ -247,7 +254,7 @@ def _keeper(wish: Wish, setup: Setup, world: HubWorld, stack: contextlib.ExitSta
     if wish.record is not None:
         recorder = Recorder(wish.record, setup, response)
         stack.callback(recorder.close)
-    return Keeper(setup, world, response=response, journal=journal, recorder=recorder)
+    return Keeper(setup, world, response=response, journal=journal, recorder=recorder, history=history)
 
 
 def _check_fabric(journal: Journal, fabric: Fabric, state: str) -> None:

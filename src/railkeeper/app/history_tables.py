@@ -5,6 +5,7 @@ A number that nobody knew is null, never 0.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,21 +18,24 @@ from railkeeper.probe.pathstats import N_BINS, NO_TIME, UNKNOWN, TickReport, dec
 
 Decoder = Callable[[Sequence[LogRecord]], dict[str, pa.Table]]
 
-_PATH_COLUMNS = ("kind", "src", "dst", "plane", "t1", "far", "back")
-_COUNTS = ("sent", "received", "corrupt", "reordered", "duplicate")
-_OWN = ("unsent", "socket_dropped", "host_dropped", "ticks_dropped", "stray", "late")
+PATH_COLUMNS = ("kind", "src", "dst", "plane", "t1", "far", "back")
+COUNTS = ("sent", "received", "corrupt", "reordered", "duplicate")
+OWN = ("unsent", "socket_dropped", "host_dropped", "ticks_dropped", "stray", "late")
 
 SCHEMAS: dict[str, pa.Schema] = {
     "paths": pa.schema(
         [("t", pa.float64()), ("tick", pa.int64()), ("reporter", pa.int32())]
-        + [(name, pa.int32()) for name in _PATH_COLUMNS]
-        + [(name, pa.int64()) for name in _COUNTS]
+        + [(name, pa.int32()) for name in PATH_COLUMNS]
+        + [(name, pa.int64()) for name in COUNTS]
         + [("delay_min_ns", pa.int64()), ("delay_hist", pa.list_(pa.uint32(), N_BINS)), ("train_bps", pa.float64())]
     ),
     "reports": pa.schema(
         [("t", pa.float64()), ("tick", pa.int64()), ("reporter", pa.int32()), ("tick_s", pa.float64())]
-        + [(name, pa.int64()) for name in _OWN]
+        + [(name, pa.int64()) for name in OWN]
         + [("port_state", pa.list_(pa.int8())), ("port_downs", pa.list_(pa.int64()))]
+    ),
+    "events": pa.schema(
+        [("t", pa.float64()), *((name, pa.string()) for name in ("type", "entity", "what", "verdict", "body"))]
     ),
     "messages": pa.schema(
         [("t", pa.float64()), ("kind", pa.string()), ("name", pa.string()), ("seq", pa.int64()), ("body", pa.binary())]
@@ -44,7 +48,7 @@ def decode_records(records: Sequence[LogRecord], decoders: Mapping[str, Decoder]
     kinds: dict[str, list[LogRecord]] = {}
     for record in records:
         kinds.setdefault(record.kind, []).append(record)
-    known: Mapping[str, Decoder] = {"tick": tick_tables, **decoders}
+    known: Mapping[str, Decoder] = {"tick": tick_tables, "events": event_tables, **decoders}
     parts: dict[str, list[pa.Table]] = {}
     for kind, rows in kinds.items():
         for name, table in known.get(kind, message_tables)(rows).items():
@@ -58,6 +62,24 @@ def message_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
     return {
         "messages": pa.table(dict(zip(SCHEMAS["messages"].names, map(list, columns), strict=True)), SCHEMAS["messages"])
     }
+
+
+def event_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
+    """Return `events`: a row a line of the keeper; `body` is the line as it was told, in JSON."""
+    lines = [(record.t, json.loads(line)) for record in records for line in record.body.splitlines()]
+    columns: dict[str, list[Any]] = {
+        "t": [t for t, _ in lines],
+        "type": [e["type"] for _, e in lines],
+        "entity": [_first(e, ("entity", "target", "name")) for _, e in lines],
+        "what": [_first(e, ("what", "kind", "intent", "detector")) for _, e in lines],
+        "verdict": [_first(e, ("verdict", "status", "severity")) for _, e in lines],
+        "body": [json.dumps(e, sort_keys=True, separators=(",", ":")) for _, e in lines],
+    }
+    return {"events": pa.table(columns, SCHEMAS["events"])}
+
+
+def _first(event: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((str(event[name]) for name in names if event.get(name) is not None), None)
 
 
 def tick_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
@@ -84,8 +106,8 @@ def _paths(reports: Sequence[TickReport]) -> pa.Table:
     ticks = np.repeat(np.array([r.tick for r in reports], dtype=np.int64), rows)
     starts = np.repeat(np.array([r.tick * r.tick_s for r in reports]), rows)
     columns: list[Any] = [starts, ticks, np.repeat(np.array([r.node for r in reports], dtype=np.int32), rows)]
-    columns += [getattr(s.paths, name) for name in _PATH_COLUMNS]
-    columns += [_known(getattr(s, name), UNKNOWN) for name in _COUNTS]
+    columns += [getattr(s.paths, name) for name in PATH_COLUMNS]
+    columns += [_known(getattr(s, name), UNKNOWN) for name in COUNTS]
     hist = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(s.delay_hist).reshape(-1)), N_BINS)
     rate = pa.array(s.train_bps, mask=np.isnan(s.train_bps))
     return pa.table([*columns, _known(s.delay_min_ns, NO_TIME), hist, rate], schema=SCHEMAS["paths"])
@@ -101,7 +123,7 @@ def _reports(reports: Sequence[TickReport]) -> pa.Table:
         "tick": [r.tick for r in reports],
         "reporter": [r.node for r in reports],
         "tick_s": [r.tick_s for r in reports],
-        **{name: [getattr(r, name) for r in reports] for name in _OWN},
+        **{name: [getattr(r, name) for r in reports] for name in OWN},
         "port_state": [_nullable(r.port_state) for r in reports],
         "port_downs": [_nullable(r.port_downs) for r in reports],
     }

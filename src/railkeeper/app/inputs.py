@@ -60,9 +60,9 @@ def encode_input(value: TickInput) -> bytes:
                 "tick": value.tick,
                 "reports": [encode_report(r) for r in value.reports],
                 "late": [encode_report(r) for r in value.late],
-                "ports": None if value.ports is None else _pack_ports(value.ports),
+                "ports": None if value.ports is None else pack_ports(value.ports),
                 "flows": [encode_flows(r) for r in value.flows],
-                "confirmations": [_pack_flat(c) for c in value.confirmations],
+                "confirmations": [pack_flat(c) for c in value.confirmations],
             }
         )
     )
@@ -85,21 +85,24 @@ def _decode(d: dict[str, Any], where: str) -> TickInput:
         tick=int(d["tick"]),
         reports=tuple(decode_report(r, where=where) for r in d["reports"]),
         late=tuple(decode_report(r, where=where) for r in d["late"]),
-        ports=None if d["ports"] is None else _unpack_ports(d["ports"]),
+        ports=None if d["ports"] is None else unpack_ports(d["ports"]),
         flows=tuple(decode_flows(r, where=where) for r in d["flows"]),
         confirmations=tuple(Confirmation(**c) for c in d["confirmations"]),
     )
 
 
-def _pack_flat(value: Confirmation) -> dict[str, Any]:
+def pack_flat(value: Confirmation) -> dict[str, Any]:
+    """Return a confirmation as plain values."""
     return {f.name: getattr(value, f.name) for f in fields(value)}
 
 
-def _pack_ports(p: PortStates) -> dict[str, bytes]:
+def pack_ports(p: PortStates) -> dict[str, bytes]:
+    """Return port states as bytes by column."""
     return {f.name: getattr(p, f.name).tobytes() for f in fields(p)}
 
 
-def _unpack_ports(d: dict[str, bytes]) -> PortStates:
+def unpack_ports(d: dict[str, bytes]) -> PortStates:
+    """Return the port states of such bytes."""
     return PortStates(
         lower=np.frombuffer(d["lower"], dtype=np.int8),
         upper=np.frombuffer(d["upper"], dtype=np.int8),

@@ -7,18 +7,21 @@ import time
 from typing import TYPE_CHECKING
 
 from railkeeper.app.pipeline import begin, step
+from railkeeper.app.recording import SETUP, canonical, pack_setup
 from railkeeper.app.sight import Sight
+from railkeeper.app.ticklog import LogRecord
 from railkeeper.base.errors import OutsideError
+from railkeeper.respond.responder import ResponseState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from railkeeper.app.history import History
     from railkeeper.app.inputs import TickInput
     from railkeeper.app.pipeline import KeeperState, Outcome, Setup
     from railkeeper.app.recording import Recorder
     from railkeeper.app.world import World
     from railkeeper.respond.journal import Journal
-    from railkeeper.respond.responder import ResponseState
 
     Watcher = Callable[[KeeperState, Outcome], bool]
 
@@ -38,11 +41,14 @@ class Keeper:
         response: ResponseState | None = None,
         journal: Journal | None = None,
         recorder: Recorder | None = None,
+        history: History | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.setup, self._world = setup, world
-        self._journal, self.recorder = journal, recorder
+        self._journal, self.recorder, self._history = journal, recorder, history
         self.state = begin(setup, response)
         self._sight, self._unseen = Sight(setup.fabric, setup.tick_s), 0
+        self._note(SETUP, clock(), 0, pack_setup(setup, response or ResponseState()))
 
     def run(self, watch: Watcher, *, for_s: float | None = None) -> None:
         """Run until the world ends, `watch` returns False, or `for_s` seconds have passed."""
@@ -66,7 +72,13 @@ class Keeper:
             self._world.deny(self.state.response.version, self.state.response.denied)
         if self.recorder is not None:
             self.recorder.add(given, outcome.events, outcome.t_s)
+        self._note("events", outcome.t_s, outcome.tick, "\n".join(map(canonical, outcome.events)).encode())
         return outcome
+
+    def _note(self, kind: str, t: float, number: int, body: bytes) -> None:
+        """Keep a record of the keeper's own in the history; it is durable with the next tick."""
+        if self._history is not None:
+            self._history.append(LogRecord(t, kind, "keeper", number, body))
 
     def _write(self, journal: Journal, outcome: Outcome) -> None:
         for left in reversed(range(JOURNAL_TRIES)):

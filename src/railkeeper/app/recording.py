@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from railkeeper.app.inputs import TickInput
 
 SCHEMA = 1
+SETUP = "setup"
+
+
+def canonical(event: dict[str, Any]) -> str:
+    """Return the one JSON text of an event line."""
+    return json.dumps(event, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 class Digest:
@@ -45,7 +51,7 @@ class Digest:
     def add(self, events: Iterable[dict[str, Any]]) -> bytes:
         """Add the lines of a tick and return the digest of all so far."""
         for event in events:
-            self._hash.update(json.dumps(event, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
+            self._hash.update(canonical(event).encode())
         return self._hash.digest()
 
 
@@ -63,7 +69,7 @@ class Recorder:
             ) from e
         self._digest = Digest()
         self._file.write(MAGIC)
-        self._put("header", 0.0, msgpack.packb(_header(setup, response)))
+        self._put("header", 0.0, pack_setup(setup, response))
 
     def add(self, given: TickInput, events: Sequence[dict[str, Any]], t_s: float) -> None:
         """Append a tick and the digest of the answers up to it."""
@@ -88,6 +94,11 @@ class Recorder:
                 self._file.flush()
         except OSError as e:
             raise OutsideError(f"{self._file.name} can't be written: {e.strerror}") from e
+
+
+def pack_setup(setup: Setup, response: ResponseState) -> bytes:
+    """Return all that a keeper begins with, as bytes: spec, settings, what is open."""
+    return bytes(msgpack.packb(_header(setup, response)))
 
 
 def _header(setup: Setup, response: ResponseState) -> dict[str, Any]:
@@ -139,22 +150,27 @@ def open_recording(path: Path) -> Recording:
     first = next(_records(path), None)
     if first is None or first.kind != "header":
         raise InputError(str(path), "is not a recording", "give a file that `railkeeper run --record` has written")
+    return Recording(*unpack_setup(first.body, str(path)), path)
+
+
+def unpack_setup(data: bytes, where: str) -> tuple[Setup, ResponseState]:
+    """Return what a keeper began with; raises InputError for bytes that are no such, or of another release."""
     try:
-        return _open(path, msgpack.unpackb(first.body))
+        return _unpack_setup(msgpack.unpackb(data), where)
     except InputError as e:
-        if e.where.startswith(str(path)):
+        if e.where.startswith(where):
             raise
-        raise InputError(f"{path}: {e.where}", e.problem, e.right) from e
+        raise InputError(f"{where}: {e.where}", e.problem, e.right) from e
     except Exception as e:  # whatever a stranger's bytes can raise, the answer is the same
-        raise InputError(str(path), f"has a broken header ({type(e).__name__}: {e})", "record it again") from e
+        raise InputError(where, f"has a broken header ({type(e).__name__}: {e})", "record it again") from e
 
 
-def _open(path: Path, header: dict[str, Any]) -> Recording:
+def _unpack_setup(header: dict[str, Any], path: str) -> tuple[Setup, ResponseState]:
     if header["schema"] != SCHEMA:
         raise InputError(f"{path}: schema", f"is {header['schema']!r}", f"this release reads schema {SCHEMA}")
     tick_s = KeeperSettings(tick_s=header["tick_s"]).tick_s
     setup = Setup(
-        fabric=Fabric(check_spec(header["spec"], where=str(path))),
+        fabric=Fabric(check_spec(header["spec"], where=path)),
         world=str(header["world"]),
         tick_s=tick_s,
         locator=locator_config(header["locator"], f"{path}: locator"),
@@ -166,7 +182,7 @@ def _open(path: Path, header: dict[str, Any]) -> Recording:
     begin(setup, response)  # names and links must be of this fabric
     if response.denied and not 0 <= response.denied[0] <= response.denied[-1] < 2 * setup.fabric.n_links:
         raise InputError(f"{path}: actions", "deny links that the fabric does not have", "record it again")
-    return Recording(setup, response, path)
+    return setup, response
 
 
 def _records(path: Path) -> Iterator[LogRecord]:
