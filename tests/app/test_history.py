@@ -125,7 +125,7 @@ def test_an_empty_history_has_empty_tables(tmp_path):
 def test_a_wrong_question_names_the_tables(tmp_path):
     with History(tmp_path):
         pass
-    with pytest.raises(InputError, match="tables: messages, paths, reports"):
+    with pytest.raises(InputError, match="tables: events, messages, paths, reports"):
         query(tmp_path, "SELECT * FROM nowhere")
 
 

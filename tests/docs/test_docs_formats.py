@@ -156,7 +156,7 @@ def test_recordings():
 
 
 def test_tables_of_the_history():
-    found = dict(zip(["paths", "reports", "messages"], tables(section(PAGE, "History")), strict=True))
+    found = dict(zip(["paths", "reports", "events", "messages"], tables(section(PAGE, "History")), strict=True))
 
     assert found == {name: set(schema.names) for name, schema in history_tables.SCHEMAS.items()}
 

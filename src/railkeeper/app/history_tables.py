@@ -95,7 +95,8 @@ def tick_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
         except InputError:
             unread.append(record)
             continue
-        reports[report.node, report.tick] = report
+        # The first one counts, here as in the keeper.
+        reports.setdefault((report.node, report.tick), report)
     tables = {"paths": _paths(list(reports.values())), "reports": _reports(list(reports.values()))} if reports else {}
     return tables | (message_tables(unread) if unread else {})
 

@@ -59,7 +59,7 @@ def status(*, config: Config = None, state: State = None, as_json: Json = False)
 
 
 def query(
-    sql: Annotated[str, typer.Argument(help="SQL over the tables `paths`, `reports` and `messages`.")],
+    sql: Annotated[str, typer.Argument(help="SQL over the tables of the history, such as `paths`.")],
     *,
     config: Config = None,
     state: State = None,
