@@ -32,6 +32,13 @@ class Block:
     - t_ns: (n,) int64 unix time at which each entity was sampled; NO_TIME where it was not
     - counters: (k, n) uint64 in the order of `counter_names`; widths: (k,) 32 or 64 bits
     - gauges: (g, n) float32 in the order of `gauge_names`: gauges, states (0, 1), watermarks
+
+    Where sources of one column differ (vendors mixed in one fabric, sysfs beside ethtool), these say so; else None:
+
+    - times, time_of: (m, n) int64 and (k,) int: counter j was sampled at `times[time_of[j]]`, which is never later than
+      `t_ns`; NO_TIME where it was not
+    - widths_at: (k, n) uint8 in place of `widths`
+    - anew: (q, 2) int32 pairs (counter, entity) that another source gives from now on: no rate over the change
     """
 
     entities: Entities
@@ -41,6 +48,10 @@ class Block:
     counters: npt.NDArray[np.uint64]
     gauge_names: tuple[str, ...]
     gauges: npt.NDArray[np.float32]
+    times: npt.NDArray[np.int64] | None = None
+    time_of: npt.NDArray[np.int32] | None = None
+    widths_at: npt.NDArray[np.uint8] | None = None
+    anew: npt.NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True)
