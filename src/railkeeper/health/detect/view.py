@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     import numpy.typing as npt
 
@@ -18,12 +20,14 @@ class View:
     """One tick of one kind of entity.
 
     - now_s: end of the tick, unix s; tick_s: nominal length of a tick
+    - beside: the views of all kinds in the same tick, this one included, by kind: for evidence, as the NIC of a port
     """
 
     now_s: float
     tick_s: float
     block: Block
     rates: Rates
+    beside: Mapping[str, View] = field(default_factory=dict, repr=False)
     _cache: dict[tuple[str, object], object] = field(default_factory=dict, repr=False)
 
     @property
