@@ -33,7 +33,7 @@ SPEED = "speed_gbps"
 
 @dataclass(frozen=True)
 class RatesConfig:
-    """How intervals are judged: a longer one than gap_s is a gap; a clock that goes back by more than back_s was set."""
+    """When an interval is a gap (longer than gap_s), and when a clock was set (went back by more than back_s)."""
 
     gap_s: float
     back_s: float = 60.0
@@ -111,7 +111,7 @@ def _take_columns(state: RatesState, names: tuple[str, ...]) -> None:
     state.values = np.full((len(names), n), ABSENT, dtype=np.uint64)
     state.holes = np.zeros((-(-n // PIECE), len(names)), dtype=np.bool_)
     state.own_row = np.full(len(names), -1, dtype=np.int64)
-    times = []
+    times: list[npt.NDArray[np.int64]] = []
     for column in [c for c, name in enumerate(names) if name in state.away]:
         state.own_row[column] = len(times)
         state.values[column], own = state.away.pop(names[column])

@@ -12,7 +12,17 @@ import numpy as np
 from numba import njit, prange
 
 from railkeeper.telemetry.frame import (
-    ABSENT, DUPLICATE, FIRST, GAP, NO_SAMPLE, NO_TIME, OK, OUT_OF_ORDER, RESET, STALE, WRAPPED,
+    ABSENT,
+    DUPLICATE,
+    FIRST,
+    GAP,
+    NO_SAMPLE,
+    NO_TIME,
+    OK,
+    OUT_OF_ORDER,
+    RESET,
+    STALE,
+    WRAPPED,
 )  # fmt: skip
 
 if TYPE_CHECKING:

@@ -45,8 +45,10 @@ class Finding:
 class Judged:
     """What a detector says of all its entities in one tick: findings (open ones), and a verdict for each entity.
 
-    `verdicts` is (n,) uint8: V_NO_DATA wherever what the detector needs was not read: never V_OK.
+    `verdicts` is (n,) uint8: V_NO_DATA wherever what the detector needs was not read: never V_OK. `error` is what went
+    wrong where all are V_ERROR; the engine writes it.
     """
 
     findings: tuple[Finding, ...]
     verdicts: npt.NDArray[np.uint8]
+    error: str = ""

@@ -25,8 +25,8 @@ MIN_PEERS = 8
 def quantiles(view: View, values: Floats, qs: Sequence[float], key: str | None = None) -> Floats:
     """Return (len(qs), G) float32 quantiles of values (n,) by group of peers.
 
-    They are NaN where a group has fewer than MIN_PEERS values. NaN values do not count. Asked again in the same tick, the
-    answer comes from the view's cache if `values` is a column of the view (as `view.rate` and `view.gauge` give it), or
+    They are NaN where a group has fewer than MIN_PEERS values. NaN values do not count. Asked again in the same tick,
+    the answer comes from the cache of the view if `values` is a column of it (from `view.rate` or `view.gauge`), or
     if a `key` names what the values are.
     """
     place = (f"peers:{key or _address(values)}", tuple(qs)) if key or _is_column(view, values) else None
