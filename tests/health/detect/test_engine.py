@@ -142,7 +142,7 @@ def test_a_kind_without_a_block_has_no_data():
 def test_detectors_see_all_kinds_of_the_tick():
     seen = []
     broken = Broken(None)
-    broken.judge = lambda state, view: seen.append({k: len(v.entities) for k, v in view.beside.items()})
+    broken.judge = lambda _, view: seen.append({k: len(v.entities) for k, v in view.beside.items()})
     engine.tick(engine.new([broken], {"port": entities("port", 1), "nic": entities("nic", 3)}), frame(0.0, [0]))
 
     assert seen == [{"port": 1, "nic": 3}]
