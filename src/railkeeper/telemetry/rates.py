@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SPEED = "speed_gbps"
+_NONE = np.uint64(ABSENT)
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,14 @@ def _take_columns(state: RatesState, names: tuple[str, ...]) -> None:
     for column in [c for c, name in enumerate(names) if name in state.away]:
         state.own_row[column] = len(times)
         state.values[column], own = state.away.pop(names[column])
-        times.append(own)
+        times.append(np.where(state.values[column] == _NONE, state.times, own))
     state.own_times = np.array(times, dtype=np.int64).reshape(-1, n)
 
 
 def _own_times(state: RatesState, block: Block, column: int) -> None:
     """Give a column times of its own: some of its values are now older than their entity's last sample."""
     value, top = block.counters[column], np.uint64(2 ** int(block.widths[column]) - 1)
-    stayed = (value == np.uint64(ABSENT)) | (value == top)
+    stayed = ((value == _NONE) | (value == top)) & (state.values[column] != _NONE)
     times = np.where(stayed, state.times, state.spare_times)
     state.own_row[column] = len(state.own_times)
     state.own_times = np.concatenate([state.own_times, times[None]])

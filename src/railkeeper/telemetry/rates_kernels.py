@@ -123,6 +123,8 @@ def advance(
                     before[c, i] = value
                     if row >= 0:
                         own_ns[row, i] = now_ns[i]
+                elif row >= 0 and stood_value == _NONE:
+                    own_ns[row, i] = next_ns[i]
                 elif stood_value != _NONE and next_ns[i] != before_ns[i]:
                     hole = True
             if row < 0 and hole:
