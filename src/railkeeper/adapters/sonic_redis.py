@@ -195,8 +195,6 @@ class _Found:
 
     def parts(self) -> list[tuple[str, int | None, dict[str, Value]]]:
         """Return (group, its stamp, its fields) of the hash."""
-        if self.dialect == "sonic.port_phy_attr":
-            return [("PORT_PHY_ATTR", None, values_of.lanes(self.hash))]
         if self.dialect != self.kind.dialect:
             return [("", None, values_of.numbers(self.hash))]
         groups = values_of.by_group(self.hash, self.kind.groups)

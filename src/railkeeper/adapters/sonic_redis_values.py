@@ -1,11 +1,10 @@
-"""What stands in SONiC's hashes: texts of numbers, poll stamps of several groups, JSON by lane.
+"""What stands in SONiC's hashes: texts of numbers, poll stamps of several groups.
 
 All here is pure: bytes in, names and values out.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING
 
@@ -102,43 +101,3 @@ def by_group(found: Mapping[bytes, bytes], groups: Groups) -> dict[str, tuple[in
         if isinstance(stamp, int) and stamp > 0:
             out[group] = (stamp, out[group][1])
     return out
-
-
-def lanes(found: Mapping[bytes, bytes]) -> dict[str, Value]:
-    """Return PORT_PHY_ATTR with one value a lane: `rx_snr` {"0": 36697} gives `rx_snr[0]` 36697.
-
-    A flag such as ["T*", 1678886400000, 10] gives 1 or 0 (its first letter) and `…_changes[0]`, its count of changes.
-    What is not of that form stays as it is.
-    """
-    out: dict[str, Value] = {}
-    for raw_name, raw in found.items():
-        name = text(raw_name)
-        table = _json_table(raw)
-        if table is None:
-            out[name] = value(raw)
-            continue
-        for lane, said in table.items():
-            out.update(_lane(name, lane, said))
-    return out
-
-
-def _json_table(raw: bytes) -> dict[str, object] | None:
-    if not raw.startswith(b"{"):
-        return None
-    try:
-        table = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return table if isinstance(table, dict) and table else None
-
-
-def _lane(name: str, lane: str, said: object) -> dict[str, Value]:
-    key = f"{name}[{lane}]"
-    if isinstance(said, bool) or said is None:
-        return {key: None if said is None else int(said)}
-    if isinstance(said, (int, str)) or (isinstance(said, float) and math.isfinite(said)):
-        return {key: said}
-    if isinstance(said, list) and len(said) == 3 and isinstance(said[0], str) and said[0][:1] in {"T", "F"}:
-        changes = said[2] if isinstance(said[2], int) else None
-        return {key: int(said[0][0] == "T"), f"{name}_changes[{lane}]": changes}
-    return {key: json.dumps(said)}
