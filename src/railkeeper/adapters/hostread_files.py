@@ -19,13 +19,13 @@ MOST_ENTRIES = 4096
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def read_text(path: str) -> str | None:
+def read_text(path: str, directory: int | None = None) -> str | None:
     """Return a file's text without its end of line; None if it is there but can't be read (EINVAL of a bad port).
 
-    Raises FileNotFoundError if it is not there.
+    `directory`: an open directory that the path starts from. Raises FileNotFoundError if it is not there.
     """
     try:
-        fd = os.open(path, _FLAGS)
+        fd = os.open(path, _FLAGS, dir_fd=directory)
     except FileNotFoundError:
         raise
     except OSError:
@@ -46,14 +46,14 @@ def read_optional(path: str) -> str | None:
         return None
 
 
-def names_in(path: str) -> list[str]:
+def names_in(path: str | int, name: str = "") -> list[str]:
     """Return the sorted names in a directory; none if there is no such directory."""
     try:
         names = os.listdir(path)  # noqa: PTH208 - speed
     except OSError:
         return []
     if len(names) > MOST_ENTRIES:
-        raise InputError(path, f"{len(names)} entries", f"at most {MOST_ENTRIES} are read")
+        raise InputError(name or str(path), f"{len(names)} entries", f"at most {MOST_ENTRIES} are read")
     return sorted(names)
 
 
@@ -69,11 +69,23 @@ def number_or_text(text: str | None) -> int | float | str | None:
 
 
 def read_numbers(directory: str) -> dict[str, int | float | str | None]:
-    """Return name -> value of all files of a directory."""
+    """Return name -> value of all files of a directory; empty if there is no such directory."""
+    try:
+        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return {}
+    try:
+        # From an open directory the kernel does not walk the long paths of sysfs again for each of 80 files.
+        return _read_all(opened, directory)
+    finally:
+        os.close(opened)
+
+
+def _read_all(opened: int, directory: str) -> dict[str, int | float | str | None]:
     values: dict[str, int | float | str | None] = {}
-    for name in names_in(directory):
+    for name in names_in(opened, directory):
         try:
-            values[name] = number_or_text(read_text(f"{directory}/{name}"))
+            values[name] = number_or_text(read_text(name, opened))
         except (FileNotFoundError, NotADirectoryError):
             continue  # gone since the listing
     return values
