@@ -154,15 +154,17 @@ def test_growth_is_counted_once_whatever_is_lost_doubled_or_late(start, width, g
     late = [(p[0] + order.choice([0, 0, 7 * 10**9]), p) for p in points]
     points = [p for _, p in sorted(late, key=lambda pair: pair[0])]
 
-    state, total, stands = rates.new(1, rates.RatesConfig(5.0)), 0, []
+    state, total, stands, latest = rates.new(1, rates.RatesConfig(5.0)), 0, [], 0
     for t_ns, value, real in points:
         found = rates.rates_of(state, block([t_ns], [[value]], widths=[width]))
         flag, rate = int(found.flags[0, 0]), float(found.per_s[0, 0])
         assert flag != RESET
         if flag in (OK, WRAPPED, GAP):
             total += round(rate * (t_ns - stands[-1][0]) / 1e9)
-        if value not in (ABSENT, 2**width - 1) and (not stands or t_ns > stands[-1][0]):
+        # what comes first must not be late
+        if value not in (ABSENT, 2**width - 1) and (t_ns > stands[-1][0] if stands else t_ns >= latest):
             stands.append((t_ns, real))
+        latest = max(latest, t_ns)
 
     assert total == (stands[-1][1] - stands[0][1] if stands else 0)
 
