@@ -11,7 +11,7 @@ from railkeeper.fabric.spec import check_spec
 from railkeeper.health.detect.finding import VERDICTS, Judged
 from railkeeper.health.detect.view import View
 from railkeeper.telemetry.entities import Entities
-from railkeeper.telemetry.fabric_entities import node_entities, nic_entities, port_entities, switch_entities
+from railkeeper.telemetry.fabric_entities import nic_entities, node_entities, port_entities, switch_entities
 from railkeeper.telemetry.frame import OK, Block, Rates
 
 NAN = float("nan")

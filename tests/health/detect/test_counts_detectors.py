@@ -39,67 +39,81 @@ def busy(ticks: Ticks, **columns) -> dict:
 
 @pytest.mark.parametrize(("detector", "signal", "packets", "bad", "life"), TABLE)
 @pytest.mark.parametrize("kind", ["port", "nic"])
-class TestCounters:
-    def test_healthy(self, detector, signal, packets, bad, life, kind):
-        ticks = world(detector, kind=kind)
+def test_counter_healthy(detector, signal, packets, bad, life, kind):
+    ticks = world(detector, kind=kind)
 
-        judged = ticks.run(busy(ticks, **{signal: ticks.fill(life)}), ticks=30)
+    judged = ticks.run(busy(ticks, **{signal: ticks.fill(life)}), ticks=30)
 
+    assert judged.findings == ()
+    assert ticks.verdict(0) == "ok"
+
+
+@pytest.mark.parametrize(("detector", "signal", "packets", "bad", "life"), TABLE)
+@pytest.mark.parametrize("kind", ["port", "nic"])
+def test_counter_fault(detector, signal, packets, bad, life, kind):
+    ticks = world(detector, kind=kind)
+    values = ticks.fill(life)
+    values[8] = bad
+
+    ticks.run(busy(ticks, **{signal: ticks.fill(life)}), ticks=10)
+    onset = ticks.now_s + ticks.tick_s
+    judged = ticks.run(busy(ticks, **{signal: values}), ticks=20)
+
+    assert [(f.entity, f.signal, f.against) for f in judged.findings] == [(8, signal, "peers")]
+    finding = judged.findings[0]
+    assert finding.since_s == onset
+    assert finding.value == pytest.approx(bad)
+    assert finding.expected < finding.value / 5
+    assert ticks.verdict(8) in {"degraded", "failed"}
+    assert ticks.verdict(0) == "ok"
+    assert signal in finding.evidence[0]
+
+
+@pytest.mark.parametrize(("detector", "signal", "packets", "bad", "life"), TABLE)
+@pytest.mark.parametrize("kind", ["port", "nic"])
+def test_counter_twin_everyone_has_it(detector, signal, packets, bad, life, kind):
+    ticks = world(detector, kind=kind)
+
+    assert ticks.run(busy(ticks, **{signal: ticks.fill(bad)}), ticks=30).findings == ()
+
+
+@pytest.mark.parametrize(("detector", "signal", "packets", "bad", "life"), TABLE)
+@pytest.mark.parametrize("kind", ["port", "nic"])
+def test_counter_twin_a_burst(detector, signal, packets, bad, life, kind):
+    ticks = world(detector, kind=kind)
+    values = ticks.fill(life)
+    values[8] = bad
+    for _ in range(10):
+        ticks.run(busy(ticks, **{signal: values}), ticks=2)
+        judged = ticks.run(busy(ticks, **{signal: ticks.fill(life)}), ticks=10)
         assert judged.findings == ()
-        assert ticks.verdict(0) == "ok"
 
-    def test_fault(self, detector, signal, packets, bad, life, kind):
-        ticks = world(detector, kind=kind)
-        values = ticks.fill(life)
-        values[8] = bad
 
-        ticks.run(busy(ticks, **{signal: ticks.fill(life)}), ticks=10)
-        onset = ticks.now_s + ticks.tick_s
-        judged = ticks.run(busy(ticks, **{signal: values}), ticks=20)
+@pytest.mark.parametrize(("detector", "signal", "packets", "bad", "life"), TABLE)
+@pytest.mark.parametrize("kind", ["port", "nic"])
+def test_counter_missing(detector, signal, packets, bad, life, kind):
+    ticks = world(detector, kind=kind)
+    values = ticks.fill(life)
+    values[8] = NAN
 
-        assert [(f.entity, f.signal, f.against) for f in judged.findings] == [(8, signal, "peers")]
-        finding = judged.findings[0]
-        assert finding.since_s == onset
-        assert finding.value == pytest.approx(bad)
-        assert finding.expected < finding.value / 5
-        assert ticks.verdict(8) in {"degraded", "failed"}
-        assert ticks.verdict(0) == "ok"
-        assert signal in finding.evidence[0]
+    ticks.run(busy(ticks, **{signal: values}), ticks=3)
 
-    def test_twin_everyone_has_it(self, detector, signal, packets, bad, life, kind):
-        ticks = world(detector, kind=kind)
+    assert (ticks.verdict(8), ticks.verdict(0)) == ("no data", "ok")
+    ticks.run({}, ticks=1)
+    assert ticks.verdict(0) == "no data"
 
-        assert ticks.run(busy(ticks, **{signal: ticks.fill(bad)}), ticks=30).findings == ()
 
-    def test_twin_a_burst(self, detector, signal, packets, bad, life, kind):
-        ticks = world(detector, kind=kind)
-        values = ticks.fill(life)
-        values[8] = bad
-        for _ in range(10):
-            ticks.run(busy(ticks, **{signal: values}), ticks=2)
-            judged = ticks.run(busy(ticks, **{signal: ticks.fill(life)}), ticks=10)
-            assert judged.findings == ()
+@pytest.mark.parametrize(("detector", "signal", "packets", "bad", "life"), TABLE)
+@pytest.mark.parametrize("kind", ["port", "nic"])
+def test_counter_silence_neither_heals_nor_harms(detector, signal, packets, bad, life, kind):
+    ticks = world(detector, kind=kind)
+    values, dark = ticks.fill(life), ticks.fill(life)
+    values[8], dark[8] = bad, NAN
 
-    def test_missing(self, detector, signal, packets, bad, life, kind):
-        ticks = world(detector, kind=kind)
-        values = ticks.fill(life)
-        values[8] = NAN
-
-        ticks.run(busy(ticks, **{signal: values}), ticks=3)
-
-        assert (ticks.verdict(8), ticks.verdict(0)) == ("no data", "ok")
-        ticks.run({}, ticks=1)
-        assert ticks.verdict(0) == "no data"
-
-    def test_silence_neither_heals_nor_harms(self, detector, signal, packets, bad, life, kind):
-        ticks = world(detector, kind=kind)
-        values, dark = ticks.fill(life), ticks.fill(life)
-        values[8], dark[8] = bad, NAN
-
-        ticks.run(busy(ticks, **{signal: values}), ticks=20)
-        assert ticks.last.findings
-        assert ticks.run(busy(ticks, **{signal: dark}), ticks=60).findings
-        assert ticks.run(busy(ticks, **{signal: ticks.fill(life)}), ticks=20).findings == ()
+    ticks.run(busy(ticks, **{signal: values}), ticks=20)
+    assert ticks.last.findings
+    assert ticks.run(busy(ticks, **{signal: dark}), ticks=60).findings
+    assert ticks.run(busy(ticks, **{signal: ticks.fill(life)}), ticks=20).findings == ()
 
 
 def test_idle_peers_say_nothing():
