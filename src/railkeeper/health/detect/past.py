@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from railkeeper.health.detect.past_kernels import learn
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -44,18 +46,7 @@ def update(past: Past, values: Floats, now_s: float, skip: npt.NDArray[np.int32]
     keep = math.exp(-math.log(2) * dt_s / past.half_life_s)
     gain_s = past.half_life_s / math.log(2) * (1 - keep)
     held = None if skip is None else (past.mean[skip], past.spread[skip], past.weight_s[skip])
-    _learn(past, values, keep, gain_s)
+    column = np.ascontiguousarray(values, dtype=np.float32)
+    learn(past.mean, past.spread, past.weight_s, column, np.float32(keep), np.float32(gain_s))
     if held is not None:
         past.mean[skip], past.spread[skip], past.weight_s[skip] = held
-
-
-def _learn(past: Past, values: Floats, keep: float, gain_s: float) -> None:
-    known = ~np.isnan(values)
-    past.weight_s *= np.float32(keep)
-    past.weight_s[known] += np.float32(gain_s)
-    x, before = values[known], past.mean[known]
-    before = np.where(np.isnan(before), x, before)
-    share = np.float32(gain_s) / past.weight_s[known]
-    off = x - before
-    past.mean[known] = before + share * off
-    past.spread[known] = np.sqrt((1 - share) * (past.spread[known] ** 2 + share * off**2))

@@ -1,13 +1,17 @@
 """Peers: quantiles of a column within each group of peers, which say what is normal at this moment.
 
-They come from a histogram of logarithmic bins, so the relative error is at most 1 %, whatever the spread of values.
+They come from a histogram of logarithmic bins: a quantile is at most 0.8 % nearer to zero than the exact one, and exact
+for whole numbers up to 256. That holds for values from 1e-24 to 2.8e14; smaller ones count as zero.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numba
 import numpy as np
+
+from railkeeper.health.detect.peers_kernels import edge, histogram, quantiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 # With fewer peers a quantile says nothing.
 MIN_PEERS = 8
+MAX_SLICES = 8
 
 
 def quantiles(view: View, values: Floats, qs: Sequence[float], key: str | None = None) -> Floats:
@@ -50,10 +55,6 @@ def _address(values: Floats) -> int:
 
 
 def _quantiles(values: Floats, group: npt.NDArray[np.int16], n_groups: int, qs: Sequence[float]) -> Floats:
-    out = np.full((len(qs), n_groups), np.nan, dtype=np.float32)
-    for g in range(n_groups):
-        mine = values[group == g]
-        known = mine[~np.isnan(mine)]
-        if len(known) >= MIN_PEERS:
-            out[:, g] = np.quantile(known, qs, method="inverted_cdf")
-    return out
+    slices = min(numba.get_num_threads(), MAX_SLICES)
+    counts = histogram(np.ascontiguousarray(values, dtype=np.float32), group, n_groups, slices)
+    return edge(quantiles_of(counts, np.asarray(qs, dtype=np.float64), MIN_PEERS))

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from railkeeper.health.detect.screen_kernels import screened
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Ids = npt.NDArray[np.int32]
     Floats = npt.NDArray[np.float32]
+
+_NO_GROUP = np.empty(0, dtype=np.int16)
 
 
 def above(values: Floats, limit: float | Floats, group: npt.NDArray[np.int16] | None = None) -> Ids:
@@ -18,20 +22,18 @@ def above(values: Floats, limit: float | Floats, group: npt.NDArray[np.int16] | 
 
     `limit` is one number, or (G,) one a group of peers: then `group` (n,) says which each entity is in.
     """
-    return _ids(values > _spread(limit, group))
+    return _screened(values, limit, group, 1.0)
 
 
 def below(values: Floats, limit: float | Floats, group: npt.NDArray[np.int16] | None = None) -> Ids:
     """Return (m,) ascending ids where value < limit; NaN, on either side, is never below; limits as in `above`."""
-    return _ids(values < _spread(limit, group))
+    return _screened(values, limit, group, -1.0)
 
 
-def _spread(limit: float | Floats, group: npt.NDArray[np.int16] | None) -> np.float32 | Floats:
-    if group is None:
-        return np.float32(limit)
-    spread: Floats = np.asarray(limit, dtype=np.float32)[group]
-    return spread
-
-
-def _ids(hit: npt.NDArray[np.bool_]) -> Ids:
-    return np.flatnonzero(hit).astype(np.int32)
+def _screened(values: Floats, limit: float | Floats, group: npt.NDArray[np.int16] | None, sign: float) -> Ids:
+    limits = np.atleast_1d(np.asarray(limit, dtype=np.float32))
+    if group is None and len(limits) != 1:
+        raise ValueError(f"{len(limits)} limits and no group that says which is whose")
+    column = np.ascontiguousarray(values, dtype=np.float32)
+    found: Ids = screened(column, limits, _NO_GROUP if group is None else group, np.float32(sign))
+    return found
