@@ -129,7 +129,7 @@ def test_every_fabric_can_be_drawn(name, width):
     quiet = Keeper(Setup(FABRIC, "lab"), SynthWorld(FABRIC))
     outcome = replace(quiet.answer(replace(SynthWorld(FABRIC).next_tick(), reports=())), faults=(), silent=())
     # A locator of the largest fabric takes long to make, and the view does not look at it.
-    state = KeeperState(quiet.state.locator, begin(Setup(FABRIC, "lab")).response)
+    state = replace(quiet.state, response=begin(Setup(FABRIC, "lab")).response)
     shot = snapshot(setup, state, Outcome(**vars(outcome)))
     looks = np.zeros(fabric.n_links, dtype=np.int8)
     looks[-1] = LinkLook.FAILED

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 import numpy as np
 
-from railkeeper.app.inputs import Confirmation, pack_flat, pack_ports, unpack_ports
+from railkeeper.app.inputs import Confirmation, pack_flat, pack_jobs, pack_ports, unpack_jobs, unpack_ports
 from railkeeper.base.errors import InputError
 
 if TYPE_CHECKING:
     from railkeeper.app.inputs import TickInput
+    from railkeeper.health.slo.scopes import Job
     from railkeeper.telemetry.ports import PortStates
 
 SCHEMA = 1
-KIND = "closed"
+KIND, FRAME = "closed", "frame"
 # Port states seldom change: in between they are written only this often, so that a reader need not look back far.
 WHOLE_PORTS_TICKS = 64
 
@@ -30,6 +31,7 @@ class ClosedTick:
     """One tick: keys of its reports, late reports and flows as (node, tick), and what is nowhere else.
 
     `ports` are those of the switches; `same_ports` says that they are those of the tick closed before.
+    `pieces` is how many records of kind `frame` its frame has.
     """
 
     tick: int
@@ -39,6 +41,8 @@ class ClosedTick:
     confirmations: tuple[Confirmation, ...]
     ports: PortStates | None
     same_ports: bool
+    pieces: int
+    jobs: tuple[Job, ...] | None
 
 
 def same_ports(one: PortStates | None, other: PortStates | None) -> bool:
@@ -61,6 +65,8 @@ def encode_closed(given: TickInput, *, same_ports: bool) -> bytes:
                 "confirmations": [pack_flat(c) for c in given.confirmations],
                 "ports": None if given.ports is None or same_ports else pack_ports(given.ports),
                 "same_ports": same_ports,
+                "pieces": len(given.frame),
+                "jobs": pack_jobs(given.jobs),
             }
         )
     )
@@ -84,4 +90,6 @@ def _decode(d: dict[str, Any]) -> ClosedTick:
         confirmations=tuple(Confirmation(**c) for c in d["confirmations"]),
         ports=None if d["ports"] is None else unpack_ports(d["ports"]),
         same_ports=bool(d["same_ports"]),
+        pieces=int(d["pieces"]),
+        jobs=unpack_jobs(d["jobs"]),
     )

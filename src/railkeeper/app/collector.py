@@ -6,8 +6,8 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+from railkeeper.app.closed import FRAME, WHOLE_PORTS_TICKS, encode_closed, same_ports
 from railkeeper.app.closed import KIND as CLOSED
-from railkeeper.app.closed import WHOLE_PORTS_TICKS, encode_closed, same_ports
 from railkeeper.app.inputs import Confirmation, TickInput
 from railkeeper.app.sound import check_flows, check_report
 from railkeeper.app.ticklog import LogRecord
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from railkeeper.app.history import History
     from railkeeper.fabric.model import Fabric
+    from railkeeper.health.slo.scopes import Job
     from railkeeper.lab.traffic.flowstats import FlowReport
     from railkeeper.probe.link import Hub, Message
     from railkeeper.probe.pathstats import TickReport
@@ -93,7 +94,14 @@ class Collector:
         expected = {n for n, last in self._heard.items() if last >= tick - PATIENCE_TICKS}
         return bool(expected) and expected <= self._reports.get(tick, {}).keys()
 
-    def close(self, tick: int, ports: PortStates | None) -> TickInput:
+    def close(
+        self,
+        tick: int,
+        ports: PortStates | None,
+        *,
+        frame: tuple[bytes, ...] = (),
+        jobs: tuple[Job, ...] | None = None,
+    ) -> TickInput:
         """Return the tick as it stands, after all that was received is safe and acknowledged."""
         reports = self._reports.pop(tick, {})
         for old in [t for t in self._reports if t < tick]:
@@ -105,6 +113,8 @@ class Collector:
             ports=ports,
             flows=tuple(sorted(self._flows, key=lambda r: (r.tick, r.node))),
             confirmations=tuple(self._confirmations[s] for s in sorted(self._confirmations)),
+            frame=frame,
+            jobs=jobs,
         )
         self._late, self._flows, self._confirmations, self._closed = [], [], {}, tick
         self._note_closed(given)
@@ -118,8 +128,11 @@ class Collector:
         same = self._ports_age < WHOLE_PORTS_TICKS and same_ports(given.ports, self._ports)
         self._ports_age = self._ports_age + 1 if same else 0
         self._ports = given.ports
+        now = self._clock()
+        for piece in given.frame:
+            self._history.append(LogRecord(now, FRAME, "keeper", given.tick, piece))
         body = encode_closed(given, same_ports=same)
-        self._history.append(LogRecord(self._clock(), CLOSED, "keeper", given.tick, body))
+        self._history.append(LogRecord(now, CLOSED, "keeper", given.tick, body))
 
     def _keep(self, message: Message, *, usable: bool) -> None:
         self._unacked.append(message)

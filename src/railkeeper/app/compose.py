@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from railkeeper.app.history import History
 from railkeeper.app.keeper import Keeper
+from railkeeper.app.past_levels import past_levels
 from railkeeper.app.pipeline import KeeperState, Outcome, Setup
 from railkeeper.app.recording import Recorder, RecordingWorld, open_recording
 from railkeeper.app.world import HubWorld
@@ -110,6 +111,7 @@ def lab_keeper(wish: Wish, lab: LabWish | None, *, prefix: str = "rk") -> Iterat
         info = found.info()
         fabric = Fabric(check_spec(info["spec"]))
         setup = _setup(wish, fabric, "lab", dry_run=False, tick_s=info["tick_s"])
+        stack.enter_context(_only_keeper(info["keeper"]))
         history = _history(wish, stack)
         world = _hub_world(wish, setup, info["keeper"], stack, history, lab=found)
         yield LabKeeper(_keeper(wish, setup, world, stack, history), found, fabric)
@@ -149,6 +151,7 @@ def live_keeper(wish: Wish, spec: Path) -> Iterator[tuple[Keeper, str]]:
     with contextlib.ExitStack() as stack:
         state = state_folder(wish.settings)
         endpoint = wish.settings.keeper.listen or f"ipc://{state.resolve()}/keeper.sock"
+        stack.enter_context(_only_keeper(endpoint))
         history = _history(wish, stack)
         world = _hub_world(wish, setup, endpoint, stack, history)
         yield _keeper(wish, setup, world, stack, history), endpoint
@@ -159,7 +162,7 @@ def recording_keeper(path: Path) -> Iterator[tuple[Keeper, RecordingWorld]]:
     """Give a keeper over a recording; nothing is written."""
     recording = open_recording(path)
     world = RecordingWorld(recording)
-    yield Keeper(recording.setup, world, response=recording.response), world
+    yield Keeper(recording.setup, world, response=recording.response, series=recording.series), world
 
 
 def state_folder(settings: Settings) -> Path:
@@ -198,7 +201,6 @@ def _hub_world(
     *,
     lab: LabClient | None = None,
 ) -> HubWorld:
-    stack.enter_context(_only_keeper(endpoint))
     hub = Hub(endpoint)
     if (socket := _socket_file(endpoint)) is not None:
         socket.chmod(0o660)
@@ -250,11 +252,12 @@ def _keeper(wish: Wish, setup: Setup, world: HubWorld, stack: contextlib.ExitSta
     response = journal.restore(now, remember_s=max(REMEMBER_S, setup.limits.cooldown_s, setup.limits.retry_s))
     # Senders may hold a set of an earlier keeper whose journal is lost: our versions are higher than any it can have.
     response = replace(response, version=max(response.version, int(now)))
+    series = past_levels(history.folder, now)
     recorder = None
     if wish.record is not None:
-        recorder = Recorder(wish.record, setup, response)
+        recorder = Recorder(wish.record, setup, response, series)
         stack.callback(recorder.close)
-    return Keeper(setup, world, response=response, journal=journal, recorder=recorder, history=history)
+    return Keeper(setup, world, response=response, journal=journal, recorder=recorder, history=history, series=series)
 
 
 def _check_fabric(journal: Journal, fabric: Fabric, state: str) -> None:

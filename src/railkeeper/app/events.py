@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from railkeeper.app.traffic import TrafficTick
+    from railkeeper.health.detect.finding import Finding
     from railkeeper.health.fault import Fault
+    from railkeeper.health.slo.objectives import Level
     from railkeeper.probe.pathstats import PathStats
     from railkeeper.respond.actions import Action
     from railkeeper.respond.incidents import Incident
 
 SCHEMA = 1
+# Of the victims of one cause, so many are named.
+MAX_OTHERS = 20
 
 
 def _line(t: float, type_: str, /, **values: Any) -> dict[str, Any]:
@@ -76,6 +82,49 @@ def finding_events(facts: TickFacts) -> list[dict[str, Any]]:
 
 def _finding(facts: TickFacts, node: int, what: str) -> dict[str, Any]:
     return _line(facts.now, "finding", tick=facts.tick, entity=f"n{node}", what=what, verdict="no data")
+
+
+def detector_event(tick: int, now: float, f: Finding, name_of: Callable[[int], str]) -> dict[str, Any]:
+    """Return the line of what a detector says of an entity: new, or with another verdict."""
+    return _line(
+        now, "finding", tick=tick, entity=name_of(f.entity), what=f"{f.detector}: {f.signal}", verdict=f.verdict,
+        detector=f.detector, signal=f.signal, value=number(f.value), expected=number(f.expected), unit=f.unit,
+        against=f.against, since_s=round(f.since_s, 3), confidence=number(f.confidence, 4),
+        evidence=list(f.evidence), others=[name_of(i) for i in f.others[:MAX_OTHERS]], n_others=len(f.others),
+    )  # fmt: skip
+
+
+def ended_event(tick: int, now: float, f: Finding, name_of: Callable[[int], str]) -> dict[str, Any]:
+    """Return the line of a finding that has ended: the entity is well again, as far as this detector sees."""
+    return _line(
+        now, "finding", tick=tick, entity=name_of(f.entity), what=f"{f.detector}: {f.signal}", verdict="ok",
+        detector=f.detector, signal=f.signal, since_s=round(f.since_s, 3),
+    )  # fmt: skip
+
+
+def level_event(now: float, level: Level) -> dict[str, Any]:
+    """Return the line of a service level objective whose state has changed."""
+    return _line(now, "slo", **level_view(level))
+
+
+def level_view(level: Level) -> dict[str, Any]:
+    """Return how an objective stands in one scope, as plain values."""
+    return {
+        "name": level.slo.name,
+        "sli": level.slo.sli,
+        "scope": level.scope,
+        "objective": level.slo.objective,
+        "state": level.state,
+        "ratio": _maybe(level.ratio, 9),
+        "good": number(level.good, 3),
+        "total": number(level.total, 3),
+        "budget_left": _maybe(level.budget_left, 6),
+        "burn_rates": {f"{int(window)}s": _maybe(rate, 4) for window, rate in level.burns.items()},
+    }
+
+
+def _maybe(value: float | None, digits: int) -> float | None:
+    return None if value is None else number(value, digits)
 
 
 def fault_view(fault: Fault) -> dict[str, Any]:

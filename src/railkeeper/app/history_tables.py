@@ -9,12 +9,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgpack
 import numpy as np
 import pyarrow as pa
 
 from railkeeper.app.ticklog import LogRecord
 from railkeeper.base.errors import InputError
 from railkeeper.probe.pathstats import N_BINS, NO_TIME, UNKNOWN, TickReport, decode_report, join_stats
+from railkeeper.telemetry.frame import ABSENT
 
 Decoder = Callable[[Sequence[LogRecord]], dict[str, pa.Table]]
 
@@ -37,6 +39,15 @@ SCHEMAS: dict[str, pa.Schema] = {
     "events": pa.schema(
         [("t", pa.float64()), *((name, pa.string()) for name in ("type", "entity", "what", "verdict", "body"))]
     ),
+    "slis": pa.schema(
+        [
+            ("t", pa.float64()),
+            ("sli", pa.string()),
+            ("scope", pa.string()),
+            ("good", pa.float64()),
+            ("total", pa.float64()),
+        ]
+    ),
     "messages": pa.schema(
         [("t", pa.float64()), ("kind", pa.string()), ("name", pa.string()), ("seq", pa.int64()), ("body", pa.binary())]
     ),
@@ -48,12 +59,12 @@ def decode_records(records: Sequence[LogRecord], decoders: Mapping[str, Decoder]
     kinds: dict[str, list[LogRecord]] = {}
     for record in records:
         kinds.setdefault(record.kind, []).append(record)
-    known: Mapping[str, Decoder] = {"tick": tick_tables, "events": event_tables, **decoders}
+    known: Mapping[str, Decoder] = {**DECODERS, **decoders}
     parts: dict[str, list[pa.Table]] = {}
     for kind, rows in kinds.items():
         for name, table in known.get(kind, message_tables)(rows).items():
             parts.setdefault(name, []).append(table)
-    return {name: pa.concat_tables(tables) for name, tables in parts.items()}
+    return {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}
 
 
 def message_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
@@ -133,3 +144,48 @@ def _reports(reports: Sequence[TickReport]) -> pa.Table:
 
 def _nullable(values: Sequence[int]) -> list[int | None]:
     return [None if v == UNKNOWN else v for v in values]
+
+
+def sli_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
+    """Return `slis`: a row an indicator, scope and minute."""
+    rows = [row for record in records for row in msgpack.unpackb(record.body)]
+    columns = zip(*rows, strict=True) if rows else ([], [], [], [], [])
+    return {"slis": pa.table(list(map(list, columns)), schema=SCHEMAS["slis"])}
+
+
+def frame_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
+    """Return `port_signals`, `nic_signals`, …: a row an entity and frame, a column a signal; and the raw pieces.
+
+    `id` is the entity's number in its kind.
+    """
+    tables: dict[str, list[pa.Table]] = {}
+    for record in records:
+        kind, columns = signal_columns(record.body)
+        tables.setdefault(f"{kind}_signals", []).append(pa.table(columns))
+    made = {name: pa.concat_tables(parts, promote_options="default") for name, parts in tables.items()}
+    return made | message_tables(records)
+
+
+def signal_columns(piece: bytes) -> tuple[str, dict[str, Any]]:
+    """Return the kind of entity of a piece of a frame, and its columns: what was not read is null."""
+    d = msgpack.unpackb(piece)
+    ids = np.frombuffer(d["ids"], dtype="<i4")
+    columns: dict[str, Any] = {
+        "t": np.full(len(ids), float(d["t_s"])),
+        "id": ids,
+        "t_ns": np.frombuffer(d["t_ns"], dtype="<i8"),
+    }
+    counters = np.frombuffer(d["counters"], dtype="<u8").reshape(len(d["counter_names"]), len(ids))
+    columns |= {n: pa.array(v, mask=v == ABSENT) for n, v in zip(d["counter_names"], counters, strict=True)}
+    gauges = np.frombuffer(d["gauges"], dtype="<f4").reshape(len(d["gauge_names"]), len(ids))
+    columns |= {n: pa.array(v, mask=np.isnan(v)) for n, v in zip(d["gauge_names"], gauges, strict=True)}
+    return str(d["kind"]), columns
+
+
+# kind of record -> what makes tables of it
+DECODERS: dict[str, Decoder] = {
+    "tick": tick_tables,
+    "events": event_tables,
+    "slis": sli_tables,
+    "frame": frame_tables,
+}

@@ -13,6 +13,7 @@ import msgpack
 import numpy as np
 
 from railkeeper.base.errors import InputError
+from railkeeper.health.slo.scopes import Job
 from railkeeper.lab.traffic.flowstats import decode_flows, encode_flows
 from railkeeper.probe.pathstats import decode_report, encode_report
 from railkeeper.telemetry.ports import PortStates
@@ -40,7 +41,8 @@ class TickInput:
 
     `reports` are the agents' for this tick, ordered by node; `late` are reports of earlier ticks (kept, not judged);
     `flows` are the senders' reports that came in this tick, ordered by node and tick; `ports` is None where no switch
-    is read.
+    is read. `frame` is the telemetry of a frame's time that ended with this tick, in its wire form, a piece for each
+    kind of entity; `jobs` are those that run, None where nobody says.
     """
 
     tick: int
@@ -49,6 +51,8 @@ class TickInput:
     ports: PortStates | None = None
     flows: tuple[FlowReport, ...] = ()
     confirmations: tuple[Confirmation, ...] = ()
+    frame: tuple[bytes, ...] = ()
+    jobs: tuple[Job, ...] | None = None
 
 
 def encode_input(value: TickInput) -> bytes:
@@ -63,6 +67,8 @@ def encode_input(value: TickInput) -> bytes:
                 "ports": None if value.ports is None else pack_ports(value.ports),
                 "flows": [encode_flows(r) for r in value.flows],
                 "confirmations": [pack_flat(c) for c in value.confirmations],
+                "frame": list(value.frame),
+                "jobs": pack_jobs(value.jobs),
             }
         )
     )
@@ -88,7 +94,20 @@ def _decode(d: dict[str, Any], where: str) -> TickInput:
         ports=None if d["ports"] is None else unpack_ports(d["ports"]),
         flows=tuple(decode_flows(r, where=where) for r in d["flows"]),
         confirmations=tuple(Confirmation(**c) for c in d["confirmations"]),
+        # Recordings of before know neither.
+        frame=tuple(map(bytes, d.get("frame", ()))),
+        jobs=unpack_jobs(d.get("jobs")),
     )
+
+
+def pack_jobs(jobs: tuple[Job, ...] | None) -> list[tuple[str, list[int]]] | None:
+    """Return jobs as plain values."""
+    return None if jobs is None else [(job.name, list(job.nodes)) for job in jobs]
+
+
+def unpack_jobs(data: Any) -> tuple[Job, ...] | None:
+    """Return the jobs of such values."""
+    return None if data is None else tuple(Job(str(name), tuple(map(int, nodes))) for name, nodes in data)
 
 
 def pack_flat(value: Confirmation) -> dict[str, Any]:

@@ -6,11 +6,14 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
+import msgpack
+
 from railkeeper.app.pipeline import begin, step
-from railkeeper.app.recording import SETUP, canonical, pack_setup
+from railkeeper.app.recording import SETUP, Start, canonical, pack_start
 from railkeeper.app.sight import Sight
 from railkeeper.app.ticklog import LogRecord
 from railkeeper.base.errors import OutsideError
+from railkeeper.health.slo.series import Series
 from railkeeper.respond.responder import ResponseState
 
 if TYPE_CHECKING:
@@ -42,13 +45,15 @@ class Keeper:
         journal: Journal | None = None,
         recorder: Recorder | None = None,
         history: History | None = None,
+        series: Series | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.setup, self._world = setup, world
         self._journal, self.recorder, self._history = journal, recorder, history
-        self.state = begin(setup, response)
+        start = Start(setup, response or ResponseState(), series or Series())
+        self.state = begin(*start)
         self._sight, self._unseen = Sight(setup.fabric, setup.tick_s), 0
-        self._note(SETUP, clock(), 0, pack_setup(setup, response or ResponseState()))
+        self._note(SETUP, clock(), 0, pack_start(start))
 
     def run(self, watch: Watcher, *, for_s: float | None = None) -> None:
         """Run until the world ends, `watch` returns False, or `for_s` seconds have passed."""
@@ -73,6 +78,8 @@ class Keeper:
         if self.recorder is not None:
             self.recorder.add(given, outcome.events, outcome.t_s)
         self._note("events", outcome.t_s, outcome.tick, "\n".join(map(canonical, outcome.events)).encode())
+        if outcome.slis:
+            self._note("slis", outcome.t_s, outcome.tick, bytes(msgpack.packb([tuple(r) for r in outcome.slis])))
         return outcome
 
     def _note(self, kind: str, t: float, number: int, body: bytes) -> None:

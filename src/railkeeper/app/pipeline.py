@@ -7,28 +7,36 @@ run this same code, and the same inputs give the same outcomes, bit for bit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from railkeeper.app import traffic as tr
+from railkeeper.app.detecting import Detecting, begin_detecting, detect, entities_of, port_rates
 from railkeeper.app.events import (
     TickFacts,
     action_event,
+    detector_event,
+    ended_event,
     fault_event,
     finding_events,
     impact_event,
     incident_event,
+    level_event,
     tick_event,
 )
 from railkeeper.app.inputs import Confirmation
+from railkeeper.app.levels import LevelConfig, LevelState, Seen, keep_levels
 from railkeeper.app.sound import possible_rows
 from railkeeper.health.fault import Fault, LocatorConfig, Observation
 from railkeeper.health.locate import LocatorState, judge, new_state, seed_state
+from railkeeper.health.slo.keep import SliRow, new_slo_state
+from railkeeper.health.slo.scopes import Job, Scopes
 from railkeeper.probe.join import join_reports
 from railkeeper.respond import responder
 from railkeeper.respond.actions import ActionStatus
 from railkeeper.respond.guardrails import Limits
 from railkeeper.respond.responder import ResponseState, Step
 from railkeeper.respond.verify import verify
+from railkeeper.telemetry.frame_wire import decode_frame
 from railkeeper.telemetry.ports import PortStates, unread_ports
 
 if TYPE_CHECKING:
@@ -37,6 +45,8 @@ if TYPE_CHECKING:
     from railkeeper.app.inputs import TickInput
     from railkeeper.app.traffic import TrafficTick
     from railkeeper.fabric.model import Fabric
+    from railkeeper.health.slo.objectives import Level
+    from railkeeper.health.slo.series import Series
     from railkeeper.probe.pathstats import PathStats
     from railkeeper.respond.actions import Action
     from railkeeper.respond.incidents import Incident
@@ -59,6 +69,9 @@ class Setup:
     tick_s: float = 0.5
     locator: LocatorConfig = field(default_factory=LocatorConfig)
     limits: Limits = field(default_factory=Limits)
+    frame_s: float = 10.0
+    detectors: dict[str, dict[str, float]] = field(default_factory=dict)
+    levels: LevelConfig = field(default_factory=LevelConfig)
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,9 @@ class KeeperState:
 
     locator: LocatorState
     response: ResponseState
+    levels: LevelState
+    detecting: Detecting | None = None
+    jobs: tuple[Job, ...] = ()
     faults: tuple[Fault, ...] = ()
     held: dict[str, Confirmation] = field(default_factory=dict)
     senders: dict[str, int] = field(default_factory=dict)
@@ -87,14 +103,20 @@ class Outcome:
     step: Step
     silent: tuple[int, ...]
     unclean: tuple[int, ...]
+    slis: tuple[SliRow, ...] = ()
 
 
-def begin(setup: Setup, response: ResponseState | None = None) -> KeeperState:
-    """Return the first state; with `response` from a journal, its open faults are taken up again."""
+def begin(setup: Setup, response: ResponseState | None = None, series: Series | None = None) -> KeeperState:
+    """Return the first state.
+
+    With `response` from a journal, its open faults are taken up again; with `series`, error budgets go on.
+    """
     response = response or ResponseState()
     open_faults = response.open_faults
     # A journal may tell of ticks that are still to come, if the clock was set back while no keeper ran.
-    return KeeperState(_seeded(setup, open_faults), response, tick=max((f.since_tick for f in open_faults), default=-1))
+    levels = LevelState(new_slo_state(setup.fabric.n_nodes, series), Scopes(setup.fabric))
+    newest = max((f.since_tick for f in open_faults), default=-1)
+    return KeeperState(_seeded(setup, open_faults), response, levels, tick=newest)
 
 
 def _seeded(setup: Setup, open_faults: Iterable[Fault]) -> LocatorState:
@@ -127,16 +149,55 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
         held=_held(state.held, given),
         ticks=state.ticks + 1,
         tick=given.tick,
+        jobs=state.jobs if given.jobs is None else given.jobs,
     )
+    state, told = _detect(setup, state, given)
     state, steps = _respond(setup, state, faults, given.tick, now)
     changes = _merge_steps(state.response, steps)
     facts = TickFacts(
         given.tick, setup.tick_s, stats, len(given.reports), joined.silent, joined.unclean,
         len(state.response.denied), state.traffic[-1] if state.traffic else None,
     )  # fmt: skip
+    rows, changed = _keep_levels(setup, state, given, Shown(now, stats, ports, faults))
     events = _events(facts, state.faults, faults, changes)
-    outcome = Outcome(given.tick, now, stats, faults, events, changes, joined.silent, joined.unclean)
+    events += told + tuple(level_event(now, level) for level in changed)
+    outcome = Outcome(given.tick, now, stats, faults, events, changes, joined.silent, joined.unclean, rows)
     return replace(state, faults=faults), outcome
+
+
+class Shown(NamedTuple):
+    """What a tick's evidence came to."""
+
+    now: float
+    stats: PathStats
+    ports: PortStates
+    faults: tuple[Fault, ...]
+
+
+def _detect(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperState, tuple[dict[str, Any], ...]]:
+    """Let the detectors judge a frame, if there is one; return the lines of what has changed."""
+    if not given.frame:
+        return state, ()
+    found = state.detecting or begin_detecting(entities_of(setup.fabric), setup.detectors, setup.frame_s)
+    frame = decode_frame(given.frame, found.entities)
+    if frame is None:
+        return state, ()
+    fresh, ended = detect(found, frame)
+    name = {kind: e.name_of for kind, e in found.entities.items()}
+    lines = [detector_event(given.tick, frame.t_s, f, name[f.kind]) for f in fresh]
+    lines += [ended_event(given.tick, frame.t_s, f, name[f.kind]) for f in ended]
+    return replace(state, detecting=found), tuple(lines)
+
+
+def _keep_levels(
+    setup: Setup, state: KeeperState, given: TickInput, shown: Shown
+) -> tuple[tuple[SliRow, ...], tuple[Level, ...]]:
+    rates = port_rates(state.detecting) if given.frame and state.detecting is not None else None
+    seen = Seen(
+        shown.now, setup.tick_s, shown.stats, shown.ports, shown.faults, state.response.denied, given.flows,
+        state.jobs, rates,
+    )  # fmt: skip
+    return keep_levels(setup.fabric, setup.levels, setup.locator.nominal_bps, state.levels, seen)
 
 
 def merge_ports(fabric: Fabric, given: TickInput) -> PortStates:

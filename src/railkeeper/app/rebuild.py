@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from railkeeper.app.closed import FRAME, ClosedTick, decode_closed
 from railkeeper.app.closed import KIND as CLOSED
-from railkeeper.app.closed import ClosedTick, decode_closed
 from railkeeper.app.history_tables import COUNTS, OWN, PATH_COLUMNS
 from railkeeper.app.inputs import TickInput
 from railkeeper.base.errors import InputError
@@ -37,6 +37,7 @@ Key = tuple[int, int]
 class _Batch:
     reports: dict[Key, TickReport]
     flows: dict[Key, FlowReport]
+    frames: dict[int, tuple[bytes, ...]]
 
 
 def rebuild_ticks(db: Any, first_tick: int, last_tick: int, *, since_t: float, where: str) -> Iterator[TickInput]:
@@ -81,6 +82,8 @@ def _tick(c: ClosedTick, batch: _Batch, ports: PortStates | None, where: str) ->
             ports=ports,
             flows=tuple(batch.flows[key] for key in c.flows),
             confirmations=c.confirmations,
+            frame=batch.frames.get(c.tick, ()),
+            jobs=c.jobs,
         )
     except KeyError as e:
         node, tick = e.args[0]
@@ -92,7 +95,22 @@ def _gather(db: Any, closed: list[tuple[float, ClosedTick]], where: str) -> _Bat
     reports = _reports(db, min(ticks), max(ticks)) if ticks else {}
     keys = {k for _, c in closed for k in c.flows}
     times = [t for t, _ in closed]
-    return _Batch(reports, _flows(db, keys, min(times) - FLOWS_WAIT_S, max(times), where) if keys else {})
+    flows = _flows(db, keys, min(times) - FLOWS_WAIT_S, max(times), where) if keys else {}
+    return _Batch(reports, flows, _frames(db, [(t, c) for t, c in closed if c.pieces], where))
+
+
+def _frames(db: Any, closed: list[tuple[float, ClosedTick]], where: str) -> dict[int, tuple[bytes, ...]]:
+    """Return the pieces of the frames by tick: they were written with their tick, at the same time."""
+    found = {}
+    for t, c in closed:
+        sql = "SELECT body FROM messages WHERE kind = ? AND seq = ? AND t = ?"
+        pieces = tuple(bytes(row[0]) for row in db.execute(sql, [FRAME, c.tick, t]).fetchall())
+        if len(pieces) != c.pieces:
+            raise InputError(
+                f"{where}: tick {c.tick}", f"has {len(pieces)} of {c.pieces} pieces of its frame", "begin later"
+            )
+        found[c.tick] = pieces
+    return found
 
 
 def _flows(db: Any, keys: set[Key], from_t: float, to_t: float, where: str) -> dict[Key, FlowReport]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 
 from railkeeper.app.inputs import decode_input, encode_input
+from railkeeper.app.levels import LevelConfig
 from railkeeper.app.pipeline import Setup, begin
 from railkeeper.app.settings import KeeperSettings, locator_config
 from railkeeper.app.sound import check_input
@@ -22,6 +23,9 @@ from railkeeper.app.typed import build
 from railkeeper.base.errors import InputError, OutsideError
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import check_spec
+from railkeeper.health.slo.objectives import BurnAlert, Slo
+from railkeeper.health.slo.series import Series, dump, load
+from railkeeper.health.slo.slis import SliConfig
 from railkeeper.respond.actions import Action
 from railkeeper.respond.guardrails import Limits
 from railkeeper.respond.incidents import Incident
@@ -58,7 +62,7 @@ class Digest:
 class Recorder:
     """Writes a recording as a keeper runs."""
 
-    def __init__(self, path: Path, setup: Setup, response: ResponseState) -> None:
+    def __init__(self, path: Path, setup: Setup, response: ResponseState, series: Series | None = None) -> None:
         try:
             self._file = path.open("xb")
         except FileExistsError as e:
@@ -69,7 +73,7 @@ class Recorder:
             ) from e
         self._digest = Digest()
         self._file.write(MAGIC)
-        self._put("header", 0.0, pack_setup(setup, response))
+        self._put("header", 0.0, pack_start(Start(setup, response, series or Series())))
 
     def add(self, given: TickInput, events: Sequence[dict[str, Any]], t_s: float) -> None:
         """Append a tick and the digest of the answers up to it."""
@@ -96,9 +100,17 @@ class Recorder:
             raise OutsideError(f"{self._file.name} can't be written: {e.strerror}") from e
 
 
-def pack_setup(setup: Setup, response: ResponseState) -> bytes:
-    """Return all that a keeper begins with, as bytes: spec, settings, what is open."""
-    return bytes(msgpack.packb(_header(setup, response)))
+class Start(NamedTuple):
+    """What a keeper begins with: settings, what is open, error budgets so far."""
+
+    setup: Setup
+    response: ResponseState
+    series: Series
+
+
+def pack_start(start: Start) -> bytes:
+    """Return all that a keeper begins with, as bytes."""
+    return bytes(msgpack.packb(_header(start.setup, start.response) | {"series": dump(start.series)}))
 
 
 def _header(setup: Setup, response: ResponseState) -> dict[str, Any]:
@@ -109,6 +121,9 @@ def _header(setup: Setup, response: ResponseState) -> dict[str, Any]:
         "tick_s": setup.tick_s,
         "locator": asdict(setup.locator),
         "limits": asdict(setup.limits),
+        "frame_s": setup.frame_s,
+        "detectors": setup.detectors,
+        "levels": asdict(setup.levels),
         "incidents": [i.to_dict() for i in response.incidents.values()],
         "actions": [a.to_dict() for a in response.actions.values()],
         "next_incident": response.next_incident,
@@ -122,6 +137,7 @@ class Recording:
 
     setup: Setup
     response: ResponseState
+    series: Series
     path: Path
 
     def ticks(self, note: Callable[[str], None] = lambda _text: None) -> Iterator[tuple[TickInput, bytes | None]]:
@@ -150,13 +166,13 @@ def open_recording(path: Path) -> Recording:
     first = next(_records(path), None)
     if first is None or first.kind != "header":
         raise InputError(str(path), "is not a recording", "give a file that `railkeeper run --record` has written")
-    return Recording(*unpack_setup(first.body, str(path)), path)
+    return Recording(*unpack_start(first.body, str(path)), path)
 
 
-def unpack_setup(data: bytes, where: str) -> tuple[Setup, ResponseState]:
+def unpack_start(data: bytes, where: str) -> Start:
     """Return what a keeper began with; raises InputError for bytes that are no such, or of another release."""
     try:
-        return _unpack_setup(msgpack.unpackb(data), where)
+        return _unpack(msgpack.unpackb(data), where)
     except InputError as e:
         if e.where.startswith(where):
             raise
@@ -165,7 +181,7 @@ def unpack_setup(data: bytes, where: str) -> tuple[Setup, ResponseState]:
         raise InputError(where, f"has a broken header ({type(e).__name__}: {e})", "record it again") from e
 
 
-def _unpack_setup(header: dict[str, Any], path: str) -> tuple[Setup, ResponseState]:
+def _unpack(header: dict[str, Any], path: str) -> Start:
     if header["schema"] != SCHEMA:
         raise InputError(f"{path}: schema", f"is {header['schema']!r}", f"this release reads schema {SCHEMA}")
     tick_s = KeeperSettings(tick_s=header["tick_s"]).tick_s
@@ -175,6 +191,7 @@ def _unpack_setup(header: dict[str, Any], path: str) -> tuple[Setup, ResponseSta
         tick_s=tick_s,
         locator=locator_config(header["locator"], f"{path}: locator"),
         limits=build(Limits, header["limits"], f"{path}: limits"),
+        **_telemetry(header),
     )
     incidents = {i.id: i for i in map(Incident.from_dict, header["incidents"])}
     actions = {a.key: a for a in map(Action.from_dict, header["actions"])}
@@ -182,7 +199,20 @@ def _unpack_setup(header: dict[str, Any], path: str) -> tuple[Setup, ResponseSta
     begin(setup, response)  # names and links must be of this fabric
     if response.denied and not 0 <= response.denied[0] <= response.denied[-1] < 2 * setup.fabric.n_links:
         raise InputError(f"{path}: actions", "deny links that the fabric does not have", "record it again")
-    return setup, response
+    return Start(setup, response, load(header.get("series", ())))
+
+
+def _telemetry(header: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that recordings of before do not have."""
+    if "levels" not in header:
+        return {}
+    levels = header["levels"]
+    slos = tuple(Slo(**{**s, "alerts": tuple(BurnAlert(**a) for a in s["alerts"])}) for s in levels["slos"])
+    return {
+        "frame_s": float(header["frame_s"]),
+        "detectors": {str(k): dict(v) for k, v in header["detectors"].items()},
+        "levels": LevelConfig(slos, SliConfig(**levels["slis"])),
+    }
 
 
 def _records(path: Path) -> Iterator[LogRecord]:

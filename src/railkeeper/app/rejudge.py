@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from railkeeper.app import history
 from railkeeper.app.pipeline import KeeperState, Setup, begin, step
 from railkeeper.app.rebuild import rebuild_ticks
-from railkeeper.app.recording import SETUP, canonical, unpack_setup
+from railkeeper.app.recording import SETUP, Start, canonical, unpack_start
 from railkeeper.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from railkeeper.app.pipeline import Outcome
-    from railkeeper.respond.responder import ResponseState
 
 # What is judged before the asked time when nothing else is said: low loss rates are found within it.
 LOOK_BACK_S = 300.0
@@ -62,10 +61,10 @@ def rejudge(
     """
     db = history.connect(folder)
     try:
-        run_t, setup, response = _run_at(db, at_s, str(folder))
+        run_t, begun = _run_at(db, at_s, str(folder))
         start_s = run_t if whole else max(run_t, at_s - LOOK_BACK_S if from_s is None else from_s)
-        run = _Run(db, setup, run_t, start_s, at_s)
-        return _judge(run, response if start_s <= run_t else None, str(folder), progress)
+        run = _Run(db, begun.setup, run_t, start_s, at_s)
+        return _judge(run, begun if start_s <= run_t else None, str(folder), progress)
     finally:
         db.close()
 
@@ -88,19 +87,20 @@ class _Run:
         return int(self.at_s / self.setup.tick_s) - 1
 
 
-def _run_at(db: Any, at_s: float, where: str) -> tuple[float, Setup, ResponseState]:
+def _run_at(db: Any, at_s: float, where: str) -> tuple[float, Start]:
     sql = "SELECT t, body FROM messages WHERE kind = ? AND t <= ? ORDER BY t DESC LIMIT 1"
     found = db.execute(sql, [SETUP, at_s]).fetchone()
     if found is None:
         first = db.execute("SELECT min(t) FROM messages WHERE kind = ?", [SETUP]).fetchone()[0]
         right = "the history holds no run of a keeper" if first is None else f"a time after {first:.0f} (unix s)"
         raise InputError(f"{where}: time {at_s:.0f}", "is before what the history holds", right)
-    return float(found[0]), *unpack_setup(found[1], where)
+    return float(found[0]), unpack_start(found[1], where)
 
 
-def _judge(run: _Run, response: ResponseState | None, where: str, progress: Callable[[float], None]) -> Rejudged:
-    state, outcome, ticks, differ, compared, first = begin(run.setup, response), None, 0, 0, 0, 0
-    said = _said(run) if response is not None else {}
+def _judge(run: _Run, begun: Start | None, where: str, progress: Callable[[float], None]) -> Rejudged:
+    state = begin(run.setup) if begun is None else begin(*begun)
+    outcome, ticks, differ, compared, first = None, 0, 0, 0, 0
+    said = _said(run) if begun is not None else {}
     span = max(1, run.last_tick - run.first_tick)
     for given in rebuild_ticks(run.db, run.first_tick, run.last_tick, since_t=run.run_t, where=where):
         state, outcome = step(run.setup, state, given)
@@ -114,7 +114,7 @@ def _judge(run: _Run, response: ResponseState | None, where: str, progress: Call
         raise InputError(f"{where}: time {run.at_s:.0f}", "has no tick before it", "a time at which the keeper ran")
     tick_s = run.setup.tick_s
     return Rejudged(
-        run.setup, first * tick_s, (outcome.tick + 1) * tick_s, ticks, response is not None, state, outcome,
+        run.setup, first * tick_s, (outcome.tick + 1) * tick_s, ticks, begun is not None, state, outcome,
         compared, differ,
     )  # fmt: skip
 

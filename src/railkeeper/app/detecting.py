@@ -1,0 +1,75 @@
+"""Detectors in the keeper: frames in, findings out, told when they open, change or end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from railkeeper.health.detect import engine
+from railkeeper.telemetry.fabric_entities import nic_entities, node_entities, port_entities, switch_entities
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from railkeeper.fabric.model import Fabric
+    from railkeeper.health.detect.finding import Finding, Judged
+    from railkeeper.telemetry.entities import Entities
+    from railkeeper.telemetry.frame import Frame, Rates
+
+Key = tuple[str, str, int, str]
+
+
+@dataclass
+class Detecting:
+    """The engine, and what was told last.
+
+    - said: open findings by (detector, kind of entity, entity, signal)
+    - judged: the last frame's answers
+    """
+
+    entities: dict[str, Entities]
+    engine: engine.EngineState
+    said: dict[Key, Finding]
+    judged: dict[str, Judged]
+    t_s: float = 0.0
+
+
+def entities_of(fabric: Fabric) -> dict[str, Entities]:
+    """Return the entities of a fabric by kind."""
+    made = (port_entities, nic_entities, node_entities, switch_entities)
+    return {e.kind: e for e in (make(fabric) for make in made)}
+
+
+def begin_detecting(
+    entities: dict[str, Entities], parameters: Mapping[str, Mapping[str, float]], frame_s: float
+) -> Detecting:
+    """Return the state before the first frame; raises InputError for parameters that no detector has."""
+    made = engine.new(engine.detectors_found(), entities, parameters, tick_s=frame_s)
+    return Detecting(entities, made, {}, {})
+
+
+def detect(state: Detecting, frame: Frame) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Take in a frame; return the findings that are new or have changed, and those that have ended."""
+    state.engine, state.judged = engine.tick(state.engine, frame)
+    now = {key_of(f): f for judged in state.judged.values() for f in judged.findings}
+    # A detector that failed has not said that anything is well again.
+    failed = {name.partition("/")[0] for name, judged in state.judged.items() if judged.error}
+    now |= {key: f for key, f in state.said.items() if f.detector in failed}
+    fresh = tuple(f for key, f in now.items() if _changed(state.said.get(key), f))
+    ended = tuple(f for key, f in state.said.items() if key not in now)
+    state.said, state.t_s = now, frame.t_s
+    return fresh, ended
+
+
+def key_of(finding: Finding) -> Key:
+    """Return what makes two findings the same one."""
+    return (finding.detector, finding.kind, finding.entity, finding.signal)
+
+
+def port_rates(state: Detecting) -> tuple[Entities, Rates]:
+    """Return the ports' rates of the last frame."""
+    return state.entities["port"], state.engine.rates["port"].rates
+
+
+def _changed(old: Finding | None, new: Finding) -> bool:
+    return old is None or (old.verdict, old.others) != (new.verdict, new.others)
