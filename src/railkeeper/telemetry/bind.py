@@ -48,7 +48,7 @@ class Binder:
     """Looks names up in dialects: those of the package, and more that a site adds."""
 
     def __init__(self, dialects: Iterable[Dialect] = ()) -> None:
-        """Raises InputError when two dialects have the same name."""
+        """Take the dialects in; raises InputError when two have the same name."""
         self._dialects: dict[str, Dialect] = {}
         for dialect in (*shipped(), *dialects):
             for name in (dialect.name, *dialect.aliases):
