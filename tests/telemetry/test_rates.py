@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -209,3 +210,33 @@ def test_ticks_do_not_change_what_they_are_given():
     rates.rates_of(state, block([10**10, 10**10], [[5, 5]]))
 
     assert (given_block.counters == before).all()
+
+
+def test_columns_have_times_of_their_own():
+    state = rates.new(2, rates.RatesConfig(25.0))
+
+    def tick(fast_s, slow_s, fast, slow):
+        times = np.array([[fast_s] * 2, [slow_s] * 2], dtype=np.int64) * 10**9
+        given_block = replace(block(times[0], [fast, slow]), times=times, time_of=np.array([0, 1], dtype=np.int32))
+        found = rates.rates_of(state, given_block)
+        return found.per_s.tolist(), [[FLAG_NAMES[f] for f in row] for row in found.flags]
+
+    tick(10, 5, [0, 0], [0, 0])
+    assert tick(20, 5, [10, 20], [0, 0])[0][0] == [1, 2]
+    per_s, flags = tick(30, 25, [20, 40], [100, 20])
+
+    assert per_s == [[1, 2], [5, 1]]
+    assert flags[1] == ["ok", "ok"]
+    assert tick(40, 25, [20, 40], [100, 20])[1][1] == ["duplicate", "duplicate"]
+
+
+def test_values_have_widths_of_their_own_and_another_source_begins_anew():
+    state = rates.new(2, rates.RatesConfig(25.0))
+    widths = np.array([[32, 64]], dtype=np.uint8)
+    rates.rates_of(state, replace(block([0, 0], [[2**32 - 10, 2**32 - 10]]), widths_at=widths))
+    found = rates.rates_of(state, replace(block([10**10] * 2, [[10, 10]]), widths_at=widths))
+    assert [FLAG_NAMES[f] for f in found.flags[0]] == ["wrapped", "reset"]
+
+    anew = np.array([[0, 1]], dtype=np.int32)
+    found = rates.rates_of(state, replace(block([2 * 10**10] * 2, [[20, 20]]), widths_at=widths, anew=anew))
+    assert [FLAG_NAMES[f] for f in found.flags[0]] == ["ok", "first"]

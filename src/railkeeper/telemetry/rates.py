@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SPEED = "speed_gbps"
 _NONE = np.uint64(ABSENT)
+_NO_WIDTHS = np.empty((0, 0), dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def new(n: int, config: RatesConfig) -> RatesState:
 def rates_of(state: RatesState, block: Block) -> Rates:
     """Return what counters did since the sample before, and let this tick stand, in place.
 
-    The answer's arrays are used again: they hold until the next tick is taken in.
+    What another source gives from now on (`anew`) is a first sample. The answer's arrays are used again: they hold
+    until the next tick is taken in.
     """
     if block.counter_names != state.names:
         _take_columns(state, block.counter_names)
@@ -81,11 +83,14 @@ def rates_of(state: RatesState, block: Block) -> Rates:
         speeds = block.gauges[block.gauge_names.index(SPEED)]
         state.gbps = max(state.gbps, float(np.fmax.reduce(speeds, initial=0)))
     limits, busy = ceilings(block.entities.kind, state.names, state.gbps)
-    tops = np.array([2 ** int(bits) - 1 for bits in block.widths], dtype=np.uint64)
+    now_ns, now_row = _times_of(state, block)
+    if block.anew is not None:
+        state.values[block.anew[:, 0], block.anew[:, 1]] = _NONE
     state.holes[:] = False
     out = state.rates
     advance(
-        block.counters, block.t_ns, state.values, state.times, state.own_row, state.own_times, tops, limits, busy,
+        block.counters, now_ns, now_row, state.values, state.times, state.own_row, state.own_times,
+        block.widths, _NO_WIDTHS if block.widths_at is None else block.widths_at, limits, busy,
         int(state.config.gap_s * 1e9), int(state.config.back_s * 1e9),
         state.spare_times, out.dt_s, out.per_s, out.flags, state.holes,
     )  # fmt: skip
@@ -100,6 +105,21 @@ def _room(names: tuple[str, ...], n: int) -> Rates:
     return Rates(
         names, np.empty(n, dtype=np.float32), np.empty((k, n), dtype=np.float32), np.empty((k, n), dtype=np.uint8)
     )
+
+
+def _times_of(state: RatesState, block: Block) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return (m, n) times of this tick, those of the entities first, and (k,) which of them each column has."""
+    k = len(state.names)
+    if block.times is None or block.time_of is None:
+        return block.t_ns[None], np.zeros(k, dtype=np.int64)
+    for column in np.flatnonzero(state.own_row < 0):
+        _add_own(state, int(column), np.where(state.values[column] == _NONE, NO_TIME, state.times))
+    return np.concatenate([block.t_ns[None], block.times]), block.time_of.astype(np.int64) + 1
+
+
+def _add_own(state: RatesState, column: int, times: npt.NDArray[np.int64]) -> None:
+    state.own_row[column] = len(state.own_times)
+    state.own_times = np.concatenate([state.own_times, times[None]])
 
 
 def _take_columns(state: RatesState, names: tuple[str, ...]) -> None:
@@ -122,8 +142,8 @@ def _take_columns(state: RatesState, names: tuple[str, ...]) -> None:
 
 def _own_times(state: RatesState, block: Block, column: int) -> None:
     """Give a column times of its own: some of its values are now older than their entity's last sample."""
-    value, top = block.counters[column], np.uint64(2 ** int(block.widths[column]) - 1)
-    stayed = ((value == _NONE) | (value == top)) & (state.values[column] != _NONE)
-    times = np.where(stayed, state.times, state.spare_times)
-    state.own_row[column] = len(state.own_times)
-    state.own_times = np.concatenate([state.own_times, times[None]])
+    value = block.counters[column]
+    widths = block.widths[column] if block.widths_at is None else block.widths_at[column]
+    unread = (value == _NONE) | (value == _NONE >> (np.uint64(64) - widths.astype(np.uint64)))
+    stayed = unread & (state.values[column] != _NONE)
+    _add_own(state, column, np.where(stayed, state.times, state.spare_times))

@@ -70,20 +70,29 @@ def interval(
     return (GAP if late else WRAPPED if wrapped else OK), grown, True
 
 
+@njit(cache=True)
+def ones(width: Any) -> Any:
+    """Return all ones of a width of 1 to 64 bits."""
+    return _NONE >> np.uint64(64 - np.int64(width))
+
+
 @njit(cache=True, parallel=True)
 def advance(
-    now: npt.NDArray[np.uint64], now_ns: npt.NDArray[np.int64],
+    now: npt.NDArray[np.uint64], now_ns: npt.NDArray[np.int64], now_row: npt.NDArray[np.int64],
     before: npt.NDArray[np.uint64], before_ns: npt.NDArray[np.int64],
     own_row: npt.NDArray[np.int64], own_ns: npt.NDArray[np.int64],
-    tops: npt.NDArray[np.uint64], ceilings: npt.NDArray[np.float64], busy: npt.NDArray[np.bool_],
+    widths: npt.NDArray[np.uint8], widths_at: npt.NDArray[np.uint8],
+    ceilings: npt.NDArray[np.float64], busy: npt.NDArray[np.bool_],
     gap_ns: int, back_ns: int,
     next_ns: npt.NDArray[np.int64], dt_s: npt.NDArray[np.float32],
     per_s: npt.NDArray[np.float32], flags: npt.NDArray[np.uint8], holes: npt.NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """Take in one tick: write rates, flags and what stands from now on.
 
-    - now (k, n), now_ns (n,): the tick; before (k, n), before_ns (n,): what stands; `before` is updated in place
-    - own_row (k,): row of own_ns (m, n) that holds the times of a column's values, -1: before_ns are the times
+    - now (k, n): the tick, sampled at now_ns[now_row[column]]; now_ns (m, n): row 0 is of the entities as a whole
+    - before (k, n), before_ns (n,): what stands; `before` is updated in place
+    - own_row (k,): row of own_ns that holds the times of a column's values, -1: before_ns are the times (and now_row 0)
+    - widths (k,) bits of each column; widths_at (k, n) of each value instead, or (0, 0)
     - next_ns (n,), dt_s (n,), per_s (k, n), flags (k, n): the answers
     - holes (pieces, k): a column lacks a value whose entity was sampled, so that it needs times of its own from now on
     """
@@ -92,7 +101,7 @@ def advance(
         start, stop = piece * PIECE, min((piece + 1) * PIECE, n)
         plain = np.empty(stop - start, dtype=np.float64)  # 1 / interval, 0 where the interval needs a closer look
         for i in range(start, stop):
-            t, stood = now_ns[i], before_ns[i]
+            t, stood = now_ns[0, i], before_ns[i]
             sampled = t != NO_TIME
             longer = sampled and stood != NO_TIME and t > stood
             dt_s[i] = np.float32((t - stood) * 1e-9) if longer else np.float32(np.nan)
@@ -100,30 +109,41 @@ def advance(
             follows = sampled and (stood == NO_TIME or t > stood or stood - t > back_ns)
             next_ns[i] = t if follows else stood
         for c in range(k):
-            row, top, ceiling = own_row[c], tops[c], ceilings[c]
-            simple = row < 0 and top == _NONE
+            row, top, ceiling, at = own_row[c], ones(widths[c]), ceilings[c], now_row[c]
+            # narrow counters that may wrap twice, and widths that differ, always need the closer look
+            simple = len(widths_at) == 0 and (top == _NONE or not busy[c])
             hole = False
             for i in range(start, stop):
-                value, stood_value = now[c, i], before[c, i]
-                if simple and plain[i - start] > 0 and stood_value <= value and value != _NONE:
-                    rate = float(value - stood_value) * plain[i - start]
+                value, stood_value, per = now[c, i], before[c, i], plain[i - start]
+                stood = before_ns[i]
+                if row >= 0:
+                    t, stood = now_ns[at, i], own_ns[row, i]
+                    short = stood != NO_TIME and stood < t <= stood + gap_ns
+                    per = 1e9 / (t - stood) if short else 0.0
+                if simple and per > 0 and stood_value <= value < top:
+                    rate = float(value - stood_value) * per
                     if rate <= ceiling:
                         per_s[c, i] = np.float32(rate)
                         flags[c, i] = OK
                         before[c, i] = value
+                        if row >= 0:
+                            own_ns[row, i] = now_ns[at, i]
                         continue
-                stood = before_ns[i] if row < 0 else own_ns[row, i]
+                if len(widths_at) > 0:
+                    top = ones(widths_at[c, i])
                 flag, grown, take = interval(
-                    stood_value, stood, value, now_ns[i], top, ceiling, busy[c], gap_ns, back_ns
+                    stood_value, stood, value, now_ns[at, i], top, ceiling, busy[c], gap_ns, back_ns
                 )
                 flags[c, i] = flag
                 known = grown != _NONE
-                per_s[c, i] = np.float32(float(grown) * (1e9 / (now_ns[i] - stood))) if known else np.float32(np.nan)
+                per_s[c, i] = (
+                    np.float32(float(grown) * (1e9 / (now_ns[at, i] - stood))) if known else np.float32(np.nan)
+                )
                 if take:
                     before[c, i] = value
                     if row >= 0:
-                        own_ns[row, i] = now_ns[i]
-                elif row >= 0 and stood_value == _NONE:
+                        own_ns[row, i] = now_ns[at, i]
+                elif row >= 0 and at == 0 and stood_value == _NONE:
                     own_ns[row, i] = next_ns[i]
                 elif stood_value != _NONE and next_ns[i] != before_ns[i]:
                     hole = True
