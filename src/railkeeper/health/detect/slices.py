@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from railkeeper.health.detect.cases import tell
 from railkeeper.health.detect.past import Past
 from railkeeper.telemetry.frame import Rates
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from railkeeper.health.detect.cases import Cases, Hits
+    from railkeeper.health.detect.finding import Judged
     from railkeeper.health.detect.view import View
     from railkeeper.telemetry.entities import Entities
+
+    Ids = npt.NDArray[np.int32]
+    Mask = npt.NDArray[np.bool_]
+    Floats = npt.NDArray[np.float32]
 
 WHOLE = 100_000
 PARTS = 8
@@ -57,7 +66,7 @@ class SlicedPast:
         start, end = self.turns.bounds()
         return self._parts.setdefault(self.turns.part, Past(end - start, self.half_life_s))
 
-    def of(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def of(self, ids: Ids) -> tuple[Floats, Floats]:
         """Return mean and weight in seconds of some entities; NaN and 0 where nothing is known."""
         mean, weight = np.full(len(ids), np.nan, dtype=np.float32), np.zeros(len(ids), dtype=np.float32)
         for part, past in self._parts.items():
@@ -65,6 +74,29 @@ class SlicedPast:
             here = (ids >= start) & (ids < start + len(past.mean))
             mean[here], weight[here] = past.mean[ids[here] - start], past.weight_s[ids[here] - start]
         return mean, weight
+
+
+class Rounds:
+    """What a detector that judges in parts keeps: whose turn it is, and who had no data at its last turn."""
+
+    def __init__(self, n: int) -> None:
+        self.turns = Turns(n)
+        self.blind = np.ones(n, dtype=np.bool_)
+
+    def tell(self, held: Cases, view: View, hits: Hits, p: dict[str, float], blind: Mask) -> Judged:
+        """Tell the hits (ids of the whole view) of the part whose turn it is, `blind` (m,) of it; then the next's.
+
+        Seconds of holding run only while an entity is looked at, so they are fewer by the number of parts.
+        """
+        start, end = self.turns.bounds()
+        self.blind[start:end] = blind
+        unjudged = None
+        if self.turns.parts > 1:
+            unjudged = np.ones(self.turns.n, dtype=np.bool_)
+            unjudged[start:end] = False
+        shorter = p | {"hold_s": p["hold_s"] / self.turns.parts}
+        self.turns.turn += 1
+        return tell(held, view, hits, shorter, self.blind, unjudged=unjudged)
 
 
 def part_of(view: View, turns: Turns) -> View:
