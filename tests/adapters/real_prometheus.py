@@ -60,3 +60,19 @@ def node_exporter():
     program = need(NODE_EXPORTER, NODE_EXPORTER)
     with running(program, f"--web.listen-address={address}", ready=f"http://{address}/"):
         yield address
+
+
+@contextlib.contextmanager
+def prometheus(folder, jobs: dict[str, str], *, interval: str = "500ms"):
+    """Yield the URL of a real Prometheus that scrapes jobs (name -> host:port) and stores into a folder."""
+    address = f"127.0.0.1:{free_port()}"
+    program = need(PROMETHEUS, PROMETHEUS)
+    lines = [f"global: {{scrape_interval: {interval}, scrape_timeout: {interval}}}", "scrape_configs:"]
+    lines += [f"- {{job_name: {job}, static_configs: [{{targets: ['{target}']}}]}}" for job, target in jobs.items()]
+    config = folder / "prometheus.yml"
+    config.write_text("\n".join(lines) + "\n")
+    command = (
+        program, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address={address}",
+    )  # fmt: skip
+    with running(*command, ready=f"http://{address}/-/ready"):
+        yield f"http://{address}"

@@ -15,7 +15,7 @@ from railkeeper.adapters.secret import read_secret
 from railkeeper.base.errors import InputError, OutsideError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MAX_BODY_BYTES = 16 * 2**20
 SHOWN_CHARACTERS = 200  # of an answer that is no success
@@ -111,17 +111,23 @@ class WebClient:
         access: Access,
         *,
         headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
+        params: Sequence[tuple[str, str]] | None = None,
+        form: Sequence[tuple[str, str]] | None = None,
         max_bytes: int = MAX_BODY_BYTES,
         any_status: bool = False,
     ) -> Answer:
-        """Ask and return the whole answer. Raises OutsideError; the caller sets the time limit."""
+        """Ask and return the whole answer. Raises OutsideError; the caller sets the time limit.
+
+        A `form` is sent by POST: for questions that are too long for a URL.
+        """
         try:
             # Redirects are not followed: they would take what lets us in to another place.
-            async with self._open().get(
+            async with self._open().request(
+                "GET" if form is None else "POST",
                 url,
                 headers={"Accept-Encoding": "gzip", **access.headers(url), **(headers or {})},
                 params=params,
+                data=form,
                 ssl=self._tls(access) if url.startswith("https:") else True,
                 server_hostname=access.server_name or None,
                 allow_redirects=False,
