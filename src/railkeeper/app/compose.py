@@ -189,6 +189,8 @@ def _setup(wish: Wish, fabric: Fabric, world: str, *, dry_run: bool, tick_s: flo
         fabric=fabric, world=world, tick_s=tick_s,
         locator=settings.locator_config(wish.where, common_clock=world == "lab"),
         limits=settings.limits_config(wish.where, dry_run=dry_run, wanted=wish.dry_run),
+        frame_s=settings.telemetry.frame_s, detectors=settings.detector_parameters(wish.where),
+        levels=settings.level_config(wish.where),
     )  # fmt: skip
 
 

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from railkeeper.app.settings_levels import (
+    SliSettings,
+    SloSettings,
+    TelemetrySettings,
+    detector_parameters,
+    level_config,
+)
 from railkeeper.app.typed import build
 from railkeeper.base.errors import InputError
 from railkeeper.health.fault import LocatorConfig
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pydantic_core import ErrorDetails
+
+    from railkeeper.app.levels import LevelConfig
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 _TCP = re.compile(r"tcp://(\*|[^\s:/]+|\[[0-9A-Fa-f:.%\w]+\]):([0-9]{1,5})")
@@ -71,6 +80,10 @@ class Settings(BaseModel):
     keeper: KeeperSettings = Field(default_factory=KeeperSettings)
     locator: dict[str, Any] = Field(default_factory=dict)
     limits: dict[str, Any] = Field(default_factory=dict)
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
+    sli: SliSettings = Field(default_factory=SliSettings)
+    slo: list[SloSettings] | None = None
+    detectors: dict[str, Any] = Field(default_factory=dict)
 
     def locator_config(self, where: str, *, common_clock: bool = True) -> LocatorConfig:
         """Return the locator's settings with the keeper's tick length.
@@ -90,6 +103,14 @@ class Settings(BaseModel):
         given: dict[str, Any] = {"dry_run": dry_run, **self.limits}
         limits = build(Limits, given, f"{where}: limits")
         return limits if wanted is None else build(Limits, {**given, "dry_run": wanted}, f"{where}: limits")
+
+    def level_config(self, where: str) -> LevelConfig:
+        """Return the service levels that are kept."""
+        return level_config(self.sli, self.slo, where)
+
+    def detector_parameters(self, where: str) -> dict[str, dict[str, float]]:
+        """Return the detectors' parameters that differ from their defaults."""
+        return detector_parameters(self.detectors, where)
 
     def journal_url(self, state: Path) -> str:
         """Return the URL of the journal."""
@@ -130,6 +151,8 @@ def read_settings(path: Path | None) -> Settings:
     settings = _settings(data, str(path))
     settings.locator_config(str(path))
     settings.limits_config(str(path), dry_run=True)
+    settings.level_config(str(path))
+    settings.detector_parameters(str(path))
     return settings
 
 
@@ -143,14 +166,22 @@ def _settings(data: Mapping[str, Any], where: str) -> Settings:
 def _explained(error: ErrorDetails, where: str) -> InputError:
     key = ".".join(str(x) for x in error["loc"])
     if error["type"] == "extra_forbidden":
-        model = KeeperSettings if error["loc"][0] == "keeper" and len(error["loc"]) > 1 else Settings
+        model = _MODELS.get(str(error["loc"][0]), Settings) if len(error["loc"]) > 1 else Settings
         return InputError(
             f"{where}: {key}", "is not a known key", f"known keys: {', '.join(sorted(model.model_fields))}"
         )
+    if error["type"] == "missing":
+        return InputError(f"{where}: {key}", "is missing", "give it")
     right = _RIGHT.get(error["type"]) or error["msg"].removeprefix("Value error, ")
     # A journal's URL may hold a password.
     given = "is no text" if key == "keeper.journal" else f"is {error['input']!r}"
     return InputError(f"{where}: {key}", given, right[:1].lower() + right[1:])
 
 
+_MODELS: dict[str, type[BaseModel]] = {
+    "keeper": KeeperSettings,
+    "telemetry": TelemetrySettings,
+    "sli": SliSettings,
+    "slo": SloSettings,
+}
 _RIGHT = {"model_type": "a table", "dict_type": "a table", "string_too_short": "a text that is not empty"}

@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from railkeeper import __version__
-from railkeeper.cli import agent_cmd, bench_cmd, demo_cmd, fabric_cmd, journal_cmd, lab_cmd, rejudge_cmd, run_cmd
+from railkeeper.cli import (
+    agent_cmd,
+    bench_cmd,
+    demo_cmd,
+    fabric_cmd,
+    journal_cmd,
+    lab_cmd,
+    rejudge_cmd,
+    run_cmd,
+    slo_cmd,
+)
 from railkeeper.cli.errors import run
 
 app = typer.Typer(
@@ -26,6 +36,7 @@ app.command()(journal_cmd.status)
 app.command()(journal_cmd.incidents)
 app.command()(journal_cmd.actions)
 app.command()(journal_cmd.query)
+app.command()(slo_cmd.slo)
 app.command("rejudge")(rejudge_cmd.rejudge_command)
 app.add_typer(fabric_cmd.app, name="fabric")
 app.add_typer(lab_cmd.app, name="lab")

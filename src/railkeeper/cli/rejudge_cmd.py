@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +16,7 @@ from railkeeper.app.rejudge import Rejudged, rejudge
 from railkeeper.app.settings import read_settings
 from railkeeper.base.errors import InputError
 from railkeeper.cli.errors import NOT_OK, OK, print_json
+from railkeeper.cli.times import unix_time
 from railkeeper.respond.faultview import describe, record_of
 
 if TYPE_CHECKING:
@@ -48,15 +48,6 @@ def rejudge_command(
     else:
         _print(found)
     raise typer.Exit(NOT_OK if found.differ else OK)
-
-
-def unix_time(text: str, where: str) -> float:
-    """Return unix seconds of a time that a person has typed; raises InputError for what is none."""
-    try:
-        return float(text) if text.replace(".", "", 1).isdigit() else datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError) as e:
-        right = "as 2026-05-06T13:00:00, 2026-05-06T11:00:00Z or unix seconds"
-        raise InputError(where, f"is {text[:40]!r}", right) from e
 
 
 def answer(found: Rejudged) -> dict[str, Any]:
