@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from railkeeper.app.history import History
 from railkeeper.app.keeper import Keeper
+from railkeeper.app.metrics import KeeperMetrics, serve
 from railkeeper.app.past_levels import past_levels
 from railkeeper.app.pipeline import KeeperState, Outcome, Setup
 from railkeeper.app.recording import Recorder, RecordingWorld, open_recording

@@ -50,6 +50,8 @@ class Keeper:
     ) -> None:
         self.setup, self._world = setup, world
         self._journal, self.recorder, self._history = journal, recorder, history
+        # Told of every answer, after it is durable and acted upon.
+        self.observers: list[Callable[[KeeperState, Outcome], None]] = []
         start = Start(setup, response or ResponseState(), series or Series())
         self.state = begin(*start)
         self._sight, self._unseen = Sight(setup.fabric, setup.tick_s), 0
@@ -80,6 +82,8 @@ class Keeper:
         self._note("events", outcome.t_s, outcome.tick, "\n".join(map(canonical, outcome.events)).encode())
         if outcome.slis:
             self._note("slis", outcome.t_s, outcome.tick, bytes(msgpack.packb([tuple(r) for r in outcome.slis])))
+        for tell in self.observers:
+            tell(self.state, outcome)
         return outcome
 
     def _note(self, kind: str, t: float, number: int, body: bytes) -> None:

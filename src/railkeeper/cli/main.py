@@ -13,6 +13,7 @@ from railkeeper.cli import (
     agent_cmd,
     bench_cmd,
     demo_cmd,
+    export_cmd,
     fabric_cmd,
     journal_cmd,
     lab_cmd,
@@ -38,6 +39,7 @@ app.command()(journal_cmd.actions)
 app.command()(journal_cmd.query)
 app.command()(slo_cmd.slo)
 app.command("rejudge")(rejudge_cmd.rejudge_command)
+app.add_typer(export_cmd.app, name="export")
 app.add_typer(fabric_cmd.app, name="fabric")
 app.add_typer(lab_cmd.app, name="lab")
 app.add_typer(bench_cmd.app, name="bench")
