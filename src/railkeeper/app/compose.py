@@ -260,7 +260,12 @@ def _keeper(wish: Wish, setup: Setup, world: HubWorld, stack: contextlib.ExitSta
     if wish.record is not None:
         recorder = Recorder(wish.record, setup, response, series)
         stack.callback(recorder.close)
-    return Keeper(setup, world, response=response, journal=journal, recorder=recorder, history=history, series=series)
+    keeper = Keeper(setup, world, response=response, journal=journal, recorder=recorder, history=history, series=series)
+    if wish.settings.telemetry.metrics:
+        metrics = KeeperMetrics(setup)
+        stack.callback(serve(metrics, wish.settings.telemetry.metrics))
+        keeper.observers.append(metrics.update)
+    return keeper
 
 
 def _check_fabric(journal: Journal, fabric: Fabric, state: str) -> None:
