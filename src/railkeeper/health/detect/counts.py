@@ -39,6 +39,7 @@ class Row:
     - exposure: packets that it is a share of, None for events per s
     - per_s: floor in events per s; ratio: share that is normal in any case; failed: share from which it has failed
     - means: what it says, for people; about: where the floor comes from
+    - peers: whether peers excuse it; False for what must not be at all
     """
 
     signal: str
@@ -48,6 +49,7 @@ class Row:
     failed: float
     means: str
     about: str
+    peers: bool = True
 
 
 @dataclass
@@ -78,7 +80,8 @@ def about_counts(
     floors = {f"{row.signal}_per_s": (row.per_s, "1/s", f"floor; {row.about}") for row in rows}
     return About(
         name=name, text=text, kinds=kinds, needs=tuple(row.signal for row in rows),
-        uses=(*sorted(exposures), *uses), against=("peers", "limit"),
+        uses=(*sorted(exposures), *uses),
+        against=("peers", "limit") if any(row.peers for row in rows) else ("limit",),
         parameters={
             **floors,
             "factor": (factor, "", "times the peers' 90% quantile of the ratio; above what healthy bursts reach"),
@@ -134,7 +137,7 @@ class CountDetector:
         c = state.chosen
         rule = Rule(
             floor_per_s=c[f"{row.signal}_per_s"], floor_ratio=row.ratio, factor=c["factor"], burst=c["burst"],
-            strict=c["strict"], persist_s=c["persist_s"], hold_s=c["hold_s"],
+            strict=c["strict"], persist_s=c["persist_s"], hold_s=c["hold_s"], peers=row.peers,
         )  # fmt: skip
         values = column_of(view, column)
         if values is None:

@@ -39,6 +39,7 @@ class Rule:
     - floor_ratio: events to the packet (per s where there is no exposure) that are normal in any case
     - factor: times the peers' 90% quantile; burst: events that come together; strict: -log10 of chance
     - persist_s, hold_s: how long it must last, and how long it is held after
+    - peers: whether peers excuse it; False for what must not be at all, whoever has it
     """
 
     floor_per_s: float
@@ -49,6 +50,7 @@ class Rule:
     persist_s: float
     hold_s: float
     busy_per_s: float = 100.0
+    peers: bool = True
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,18 @@ class PeerSample:
             self.ids[group, : len(spread)] = spread
 
     def quantile(self, values: Floats, exposure: Floats | None, busy: float, q: float = 0.9) -> Floats:
-        """Return (G,) quantile of values (over exposure, where it is at least `busy`); NaN under MIN_PEERS values."""
+        """Return (G,) quantile of values (over exposure, where it is at least `busy`); NaN under MIN_PEERS values.
+
+        Without an exposure, values below `busy` do not count.
+        """
         there = self.ids >= 0
         at = np.maximum(self.ids, 0)
         ratio = np.where(there, values[at], np.nan)
         if exposure is not None:
             over = exposure[at]
             ratio = np.where(over >= busy, ratio / np.maximum(over, busy), np.nan)
+        elif busy > 0:
+            ratio = np.where(ratio >= busy, ratio, np.nan)
         ordered = np.sort(ratio, axis=1)
         known = np.count_nonzero(~np.isnan(ordered), axis=1)
         place = np.ceil(q * np.maximum(known - 1, 0)).astype(np.int64)
@@ -114,16 +121,17 @@ class Counter:
 
     def normal(self, ids: Ids) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return (m,) the ratio that is normal, and whether peers say so."""
-        if not len(ids):
-            return np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.bool_)
-        peers = self.sample.quantile(self.values, self.packets, self.rule.busy_per_s)[self.group[ids]]
+        if not len(ids) or not self.rule.peers:
+            return np.full(len(ids), self.rule.floor_ratio, dtype=np.float32), np.zeros(len(ids), dtype=np.bool_)
+        busy = self.rule.busy_per_s if self.packets is not None else 0.0
+        peers = self.sample.quantile(self.values, self.packets, busy)[self.group[ids]]
         return np.fmax(peers, np.float32(self.rule.floor_ratio)), ~np.isnan(peers)
 
     def hits(self) -> Ids:
         """Return who stands out in this tick, ascending."""
         near = above(self.values, self.rule.floor_per_s)
         ratio, (normal, _) = self.ratio(near), self.normal(near)
-        out = ratio > self.rule.factor * normal
+        out = ratio > (self.rule.factor if self.rule.peers else 1.0) * normal
         near, ratio, normal = near[out], ratio[out], normal[out]
         count = self.values[near] * self.tick_s / self.rule.burst
         return near[surprise(count, count * normal / ratio) >= self.rule.strict]

@@ -6,7 +6,8 @@ from railkeeper.health.detect.counts import CountDetector, Row, about_counts
 from railkeeper.telemetry.entities import NIC_END, UNKNOWN_ROLE
 
 _ROWS = (
-    Row("retries_exceeded", None, 0.0, 0.01, 0.0, "connections fail: the path or the peer is dead", "any is bad"),
+    Row("retries_exceeded", None, 0.0, 0.01, 0.0,
+        "connections fail: the path or the peer is dead", "any is bad", peers=False),
     Row("ack_timeouts", "tx_packets", 1.0, 1e-7, 1e-3,
         "nothing comes back: loss either way, or a peer that is silent", "1/s, as fleets alarm on"),
     Row("seq_naks_rx", "tx_packets", 1.0, 1e-6, 1e-2,

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 _ROWS = (
     Row("srv6_no_sid_drops", None, 0.1, 0.1, 1e4,
-        "micro-SIDs that it does not know: its table is wrong, or the address is", "any that lasts is bad"),
+        "micro-SIDs that it does not know: its table is wrong, or the address is",
+        "any that lasts is bad", peers=False),
 )  # fmt: skip
 # With so large a share of its tier at once, it is who sends that is wrong.
 _MANY = 0.5
@@ -25,7 +26,7 @@ class Srv6NoSid(CountDetector):
 
     about = about_counts(
         "srv6-no-sid", "switches that drop packets for micro-SIDs that they do not know", ("switch",), _ROWS,
-        persist_s=60.0, burst=1.0, factor=1.0,
+        persist_s=60.0, burst=1.0,
     )  # fmt: skip
     rows = _ROWS
 

@@ -1,0 +1,205 @@
+"""Plane balance: planes of a NIC that do not carry alike, told from a plane that is short as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from railkeeper.health.detect.detector import About
+from railkeeper.health.detect.finding import V_DEGRADED, V_OK, V_SKIPPED, Finding
+from railkeeper.health.detect.judging import concluded, first_verdicts, needed, number, percent, roles_judged
+from railkeeper.health.detect.known import column, settled
+from railkeeper.health.detect.planes import PlaneTable, in_service, plane_table, to_the_mean_of_others
+from railkeeper.health.detect.track import Tracker, follow
+from railkeeper.telemetry.entities import NIC_END
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from railkeeper.health.detect.finding import Judged
+    from railkeeper.health.detect.view import View
+    from railkeeper.telemetry.entities import Entities
+
+    Ids = npt.NDArray[np.int32]
+    Floats = npt.NDArray[np.float32]
+
+# A plane, or a T0, is short as a whole when more than half of the NICs that send through it are.
+_MOST = 0.5
+_LEAST = 4
+# Senders avoid the plane of a NIC whose port is down: so many of them may look odd for each such port.
+_SENDERS = 4
+_NAMED = 5
+
+
+@dataclass
+class State:
+    """Ports by NIC and plane; which of them are odd; which planes are short in total."""
+
+    p: dict[str, float]
+    table: PlaneTable
+    judged: npt.NDArray[np.uint8]
+    odd: Tracker = field(default_factory=Tracker)
+    short: Tracker = field(default_factory=Tracker)
+
+
+@dataclass(frozen=True)
+class _Tick:
+    """(N, P) each port's bytes to the mean of its NIC's others (NaN: not judged), and which NICs are whole and busy."""
+
+    ratio: Floats
+    sent: Floats
+    whole: npt.NDArray[np.bool_]
+
+
+class PlaneBalance:
+    """A transport that sprays evenly loads all planes of a NIC alike, whatever the job does: what differs is a fault.
+
+    Only what a NIC sends is judged: what it receives is the choice of others.
+    """
+
+    about = About(
+        name="plane-balance", text="planes of a NIC that do not carry alike, and planes that are short as a whole",
+        kinds=("port",), needs=("tx_bytes",), uses=("oper_up", "admin_up", "speed_gbps"), against=("peers",),
+        parameters={
+            "low": (0.8, "of the others", "a plane that carries less than this share of the mean of its NIC's others"),
+            "plane_low": (0.93, "of the others", "the same of all NICs of a rail together: averages are far steadier"),
+            "busy_gbps": (1.0, "Gb/s", "a NIC that sends less in all says nothing: few packets spread unevenly"),
+            "persist_s": (180.0, "s", "how long it must last; planes are taken out and back within seconds"),
+            "hold_s": (300.0, "s", "how long a finding stays open after the last hit"),
+        },
+    )  # fmt: skip
+
+    def start(self, entities: Entities, parameters: dict[str, float]) -> State:
+        """Return a state in which all planes carry alike."""
+        table = plane_table(entities)
+        judged = np.full(len(entities), V_SKIPPED, dtype=np.uint8)
+        judged[table.ports[table.ports >= 0]] = V_OK
+        if not len(table.owner):
+            judged = roles_judged(entities.role, NIC_END)
+        return State(settled(self.about, parameters), table, judged)
+
+    def judge(self, state: State, view: View) -> tuple[State, Judged]:
+        """Compare the planes of each NIC, then those of all NICs together."""
+        sent = column(view, "tx_bytes")
+        if sent is None or not len(state.table.owner):
+            return state, concluded([], first_verdicts([], state.judged), "port")
+        tick = _look(state, view, sent)
+        verdicts = first_verdicts([sent], state.judged)
+        idle = state.table.ports[np.isnan(tick.ratio) & (state.table.ports >= 0)]
+        verdicts[idle[verdicts[idle] == V_OK]] = V_SKIPPED
+        odd, since_s = _odd(state, view, tick)
+        verdicts[odd] = V_DEGRADED
+        findings = [*_of_ports(state, view, tick, odd, since_s), *_of_planes(state, view, tick, odd)]
+        return state, concluded(findings, verdicts, "port")
+
+
+def _look(state: State, view: View, sent: Floats) -> _Tick:
+    values = state.table.values(sent)
+    up = in_service(view, state.table)
+    values[~up] = np.nan
+    total = np.nansum(values, axis=1)
+    busy = total * 8e-9 >= state.p["busy_gbps"]
+    ratio = to_the_mean_of_others(values)
+    ratio[~busy] = np.nan
+    whole = busy & (~np.isnan(values) | (state.table.ports < 0)).all(axis=1)
+    return _Tick(ratio, values, whole)
+
+
+def _odd(state: State, view: View, tick: _Tick) -> tuple[Ids, npt.NDArray[np.float64]]:
+    p, ports = state.p, state.table.ports
+    low = tick.ratio < p["low"]
+    hit = np.sort(ports[low & ~_explained(view, state.table, low)])
+    need, of = needed(p["persist_s"], view.tick_s)
+    dark = np.intersect1d(state.odd.ids, ports[np.isnan(tick.ratio)])
+    return follow(state.odd, hit, view.now_s, need, p["hold_s"], blind=dark, of=of)
+
+
+def _explained(view: View, table: PlaneTable, low: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """(N, P) whether so few NICs are low on a plane that ports of it that are down explain them."""
+    domain = view.entities.domain[np.maximum(table.ports, 0)].astype(np.int64) + 1
+    down = np.bincount(domain[~in_service(view, table) & (table.ports >= 0)], minlength=int(domain.max(initial=0)) + 1)
+    struck = np.bincount(domain[low], minlength=len(down))
+    return (struck <= _SENDERS * down)[domain]
+
+
+def _of_ports(state: State, view: View, tick: _Tick, odd: Ids, since_s: npt.NDArray[np.float64]) -> list[Finding]:
+    """Return findings of odd ports: one for a plane or a T0 where most NICs are odd, else one a port."""
+    if not len(odd):
+        return []
+    ports = state.table.ports
+    judged = ports[~np.isnan(tick.ratio)]
+    ratio = np.full(len(view.entities), np.nan, dtype=np.float32)
+    ratio[ports[ports >= 0]] = tick.ratio[ports >= 0]
+    found = []
+    for members, words in _grouped(view, odd, judged):
+        worst = members[np.nanargmin(np.where(np.isnan(ratio[odd[members]]), 9.0, ratio[odd[members]]))]
+        port = int(odd[worst])
+        value = float(ratio[port])
+        lines = (f"{view.entities.name_of(port)} sends {percent(value)} of what its NIC's other planes send",)
+        found.append(_finding(port, value, float(since_s[members].min()), (*words, *lines), odd[members]))
+    return found
+
+
+def _grouped(view: View, odd: Ids, judged: Ids) -> list[tuple[npt.NDArray[np.int64], tuple[str, ...]]]:
+    """Return (positions in odd, words): by plane where most of it is odd, then by T0, else one by one."""
+    entities, left = view.entities, np.ones(len(odd), dtype=np.bool_)
+    other = entities.other
+    t0 = np.where(other >= 0, entities.owner[np.maximum(other, 0)], -1)
+    found: list[tuple[npt.NDArray[np.int64], tuple[str, ...]]] = []
+    for key, what in ((entities.domain, "plane"), (t0, "T0")):
+        struck = np.bincount(key[odd[left]] + 1, minlength=int(key.max(initial=0)) + 2)
+        every = np.bincount(key[judged] + 1, minlength=len(struck))
+        for k in np.flatnonzero((struck >= _LEAST) & (struck > _MOST * every)):
+            mine = np.flatnonzero(left & (key[odd] + 1 == k))
+            left[mine] = False
+            where = _where(view, int(odd[mine[0]]), what)
+            found.append((mine, (f"{where} as a whole: {struck[k]} of {every[k]} busy NICs send less through it",)))
+    found += [(np.array([i]), ()) for i in np.flatnonzero(left)]
+    return found
+
+
+def _where(view: View, port: int, what: str) -> str:
+    if what == "plane":
+        return f"the plane of {view.entities.name_of(port)}"
+    return f"the T0 of {view.entities.name_of(port)}"
+
+
+def _of_planes(state: State, view: View, tick: _Tick, odd: Ids) -> list[Finding]:
+    """Return a finding for each plane that is short in total although hardly any NIC of it is odd."""
+    table, p = state.table, state.p
+    domain = view.entities.domain[np.maximum(table.ports, 0)]
+    rows = tick.sent[tick.whole]
+    total = np.bincount(
+        domain[tick.whole].ravel(), weights=np.nan_to_num(rows).ravel(), minlength=view.entities.n_groups
+    )
+    rails = np.unique(np.sort(domain, axis=1), axis=0)
+    ratio = np.full(len(total), np.nan, dtype=np.float32)
+    for rail in rails:
+        ratio[rail] = to_the_mean_of_others(total[rail][None, :].astype(np.float32))[0]
+    need, of = needed(p["persist_s"], view.tick_s)
+    hit = np.flatnonzero(ratio < p["plane_low"]).astype(np.int32)
+    dark = state.short.ids[np.isnan(ratio[state.short.ids])]
+    short, since_s = follow(state.short, hit, view.now_s, need, p["hold_s"], ratio[hit], blind=dark, of=of)
+    told = set(view.entities.domain[odd].tolist())
+    return [
+        _short(view, table, domain == d, float(v), float(s))
+        for d, v, s in zip(short.tolist(), state.short.open_values, since_s, strict=True) if d not in told
+    ]  # fmt: skip
+
+
+def _short(view: View, table: PlaneTable, mine: npt.NDArray[np.bool_], value: float, since_s: float) -> Finding:
+    ports = np.sort(table.ports[mine])
+    where = _where(view, int(ports[0]), "plane")
+    words = f"{where} as a whole carries {percent(value)} of what the other planes of the rail carry"
+    return _finding(int(ports[0]), value, since_s, (words, f"{number(len(ports))} NICs send through it"), ports)
+
+
+def _finding(port: int, value: float, since_s: float, lines: tuple[str, ...], others: Ids) -> Finding:
+    """Return a finding; what many NICs say is surer than what one does."""
+    return Finding(
+        detector="plane-balance", kind="port", entity=port, verdict="degraded", signal="tx_bytes", value=value,
+        expected=1.0, unit="of the other planes", against="peers", since_s=since_s,
+        confidence=0.9 if len(others) > 1 else 0.8, evidence=lines, others=tuple(int(o) for o in others if o != port),
+    )  # fmt: skip
