@@ -73,7 +73,7 @@ class Binding:
         return 64 if self.saturates or bits != int(bits) else min(64, int(bits))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dialect:
     """All bindings of one kind of source.
 
