@@ -18,10 +18,19 @@ def read(tmp_path, text):
 
 BAD = [
     ("keeper = 5", "keeper", "a table"),
+    ('[telemetry]\nmetrics = "x"', "telemetry.metrics", "an address and a port"),
+    ("[telemetry]\nframe_s = 0.1", "telemetry.frame_s", "greater than or equal to 0.5"),
+    ("[sli]\nfoo = 1", "sli.foo", "known keys: bandwidth_share"),
+    ('[[slo]]\nname = "x"\nobjective = 0.9', "slo.0.sli", "give it"),
+    ('[[slo]]\nname = "x"\nsli = "speed"\nobjective = 0.9', "slo.0.sli", "one of packet-loss"),
+    ('[[slo]]\nname = "x"\nsli = "bandwidth"\nobjective = 1.5', "slo.0.objective", "less than 1"),
+    ("[detectors.foo]\na = 1", "detectors.foo", "one of"),
+    ("[detectors.link-flap]\nfoo = 1", "detectors.link-flap.foo", "one of"),
+    ("[detectors]\nlink-flap = 3", "detectors.link-flap", "a table"),
     ("limits = 5", "limits", "a table"),
     ("locator = []", "locator", "a table"),
-    ("colour = 1", "colour", "known keys: keeper, limits, locator"),
-    ("[keper]\ntick_s = 1", "keper", "known keys: keeper, limits, locator"),
+    ("colour = 1", "colour", "known keys: detectors, keeper, limits, locator"),
+    ("[keper]\ntick_s = 1", "keper", "known keys: detectors, keeper, limits, locator"),
     (
         "[keeper]\ntik_s = 1",
         "keeper.tik_s",

@@ -12,7 +12,7 @@ from rich.console import Console
 from synthetic_world import SynthWorld, event, make_fabric
 
 from railkeeper.app.keeper import Keeper
-from railkeeper.app.pipeline import KeeperState, Outcome, Setup, begin
+from railkeeper.app.pipeline import Outcome, Setup, begin
 from railkeeper.app.snapshot import Line, LinkLook
 from railkeeper.app.view import MAX_LINES, link_looks, snapshot
 from railkeeper.console.live import MAX_CELLS, render

@@ -12,7 +12,15 @@ from pages import anchors, read, section
 
 from railkeeper.app import history_tables, inputs, recording
 from railkeeper.app.drill import Drill, Episode, answer
-from railkeeper.app.events import TickFacts, fault_view, finding_events, tick_event
+from railkeeper.app.events import (
+    TickFacts,
+    detector_event,
+    ended_event,
+    fault_view,
+    finding_events,
+    level_event,
+    tick_event,
+)
 from railkeeper.app.inputs import TickInput, encode_input
 from railkeeper.app.pipeline import Setup, begin, step
 from railkeeper.app.traffic import TrafficTick
@@ -21,7 +29,10 @@ from railkeeper.fabric.faults import parse_fault
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.paths import PathKind, make_paths
 from railkeeper.fabric.spec import check_spec
+from railkeeper.health.detect.finding import Finding
 from railkeeper.health.fault import Fault
+from railkeeper.health.slo.objectives import DEFAULT_SLOS, level
+from railkeeper.health.slo.series import Series
 from railkeeper.health.synth import Event, World
 from railkeeper.lab.traffic import flowstats
 from railkeeper.probe import pathstats
@@ -80,9 +91,18 @@ def events():
     return lines
 
 
-@pytest.mark.parametrize("kind", ["tick", "finding", "fault", "impact", "incident", "action"])
+# What this keeper has no occasion to tell: no source, no minute.
+FINDING = Finding("x", "port", 3, "degraded", "rx_errors", 2.0, 1.0, "per second", "peers", 1.0, 0.9)
+TOLD = (
+    detector_event(1, 1.0, FINDING, str),
+    ended_event(1, 1.0, FINDING, str),
+    level_event(1.0, level(DEFAULT_SLOS[0], "fabric", Series(), 1.0)),
+)
+
+
+@pytest.mark.parametrize("kind", ["tick", "finding", "slo", "fault", "impact", "incident", "action"])
 def test_events_have_the_fields_of_the_page(events, kind):
-    found = [e for e in events if e["type"] == kind]
+    found = [e for e in (*events, *TOLD) if e["type"] == kind]
 
     assert found, kind
     assert {k for e in found for k in e} - COMMON == names_in(f"`{kind}`")
@@ -93,7 +113,7 @@ def test_the_page_knows_every_event_and_their_order(events):
 
     written = re.findall(r"`(\w+)`", order)
 
-    assert {e["type"] for e in events} == set(written)
+    assert {e["type"] for e in (*events, *TOLD)} == set(written)
     places = [(e["t"], written.index(e["type"])) for e in events]
     assert places == sorted(places)
 
@@ -148,7 +168,8 @@ def test_flow_reports():
 
 
 def test_recordings():
-    header = recording._header(Setup(FABRIC, "lab"), ResponseState())
+    begun = recording.Start(Setup(FABRIC, "lab"), ResponseState(), Series())
+    header = msgpack.unpackb(recording.pack_start(begun))
     tick = msgpack.unpackb(encode_input(TickInput(1, ())))
 
     assert cell("Recording", "header") == set(header)
@@ -156,7 +177,7 @@ def test_recordings():
 
 
 def test_tables_of_the_history():
-    found = dict(zip(["paths", "reports", "events", "messages"], tables(section(PAGE, "History")), strict=True))
+    found = dict(zip(["paths", "reports", "events", "slis", "messages"], tables(section(PAGE, "History")), strict=True))
 
     assert found == {name: set(schema.names) for name, schema in history_tables.SCHEMAS.items()}
 

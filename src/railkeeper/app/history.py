@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from railkeeper.app.history_names import add_names
 from railkeeper.app.history_tables import SCHEMAS, Decoder, decode_records
 from railkeeper.app.ticklog import Damage, LogRecord, TickLog, read_segment, segment_number, segments, sync_folder
 from railkeeper.base.errors import InputError, OutsideError
@@ -263,6 +264,7 @@ def query(folder: Path, sql: str, decoders: Mapping[str, Decoder] | None = None)
     """Return the rows of a SQL question to the history; raises InputError where the question is wrong."""
     db = connect(folder, decoders)
     try:
+        add_names(db)
         found = db.execute(sql)
         if found is None or found.description is None:
             raise InputError("query", "asks nothing", f"tables: {', '.join(sorted(SCHEMAS))}")

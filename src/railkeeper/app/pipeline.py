@@ -159,8 +159,7 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
         len(state.response.denied), state.traffic[-1] if state.traffic else None,
     )  # fmt: skip
     rows, changed = _keep_levels(setup, state, given, Shown(now, stats, ports, faults))
-    events = _events(facts, state.faults, faults, changes)
-    events += told + tuple(level_event(now, level) for level in changed)
+    events = _events(facts, told, state.faults, faults, changes) + tuple(level_event(now, x) for x in changed)
     outcome = Outcome(given.tick, now, stats, faults, events, changes, joined.silent, joined.unclean, rows)
     return replace(state, faults=faults), outcome
 
@@ -184,8 +183,9 @@ def _detect(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperS
         return state, ()
     fresh, ended = detect(found, frame)
     name = {kind: e.name_of for kind, e in found.entities.items()}
-    lines = [detector_event(given.tick, frame.t_s, f, name[f.kind]) for f in fresh]
-    lines += [ended_event(given.tick, frame.t_s, f, name[f.kind]) for f in ended]
+    now = (given.tick + 1) * setup.tick_s
+    lines = [detector_event(given.tick, now, f, name[f.kind]) for f in fresh]
+    lines += [ended_event(given.tick, now, f, name[f.kind]) for f in ended]
     return replace(state, detecting=found), tuple(lines)
 
 
@@ -278,10 +278,11 @@ def _merge_steps(final: ResponseState, steps: Iterable[Step]) -> Step:
 
 
 def _events(
-    facts: TickFacts, before: tuple[Fault, ...], faults: tuple[Fault, ...], changes: Step
-) -> tuple[dict[str, Any], ...]:
+    facts: TickFacts, told: tuple[dict[str, Any], ...], before: tuple[Fault, ...], faults: tuple[Fault, ...],
+    changes: Step,
+) -> tuple[dict[str, Any], ...]:  # fmt: skip
     now, old = facts.now, {f.key: f for f in before}
-    lines = [tick_event(facts), *finding_events(facts)]
+    lines = [tick_event(facts), *finding_events(facts), *told]
     lines += [fault_event(now, f) for f in faults if news_of(old.get(f.key), f)]
     lines += [impact_event(now, i) for i in changes.incidents if i.opened_at == now]
     lines += [incident_event(now, i) for i in changes.incidents]

@@ -89,12 +89,12 @@ class _Run:
 
 def _run_at(db: Any, at_s: float, where: str) -> tuple[float, Start]:
     sql = "SELECT t, body FROM messages WHERE kind = ? AND t <= ? ORDER BY t DESC LIMIT 1"
-    found = db.execute(sql, [SETUP, at_s]).fetchone()
-    if found is None:
-        first = db.execute("SELECT min(t) FROM messages WHERE kind = ?", [SETUP]).fetchone()[0]
+    found = db.execute(sql, [SETUP, at_s]).fetchall()
+    if not found:
+        first = db.execute("SELECT min(t) FROM messages WHERE kind = ?", [SETUP]).fetchall()[0][0]
         right = "the history holds no run of a keeper" if first is None else f"a time after {first:.0f} (unix s)"
         raise InputError(f"{where}: time {at_s:.0f}", "is before what the history holds", right)
-    return float(found[0]), unpack_start(found[1], where)
+    return float(found[0][0]), unpack_start(found[0][1], where)
 
 
 def _judge(run: _Run, begun: Start | None, where: str, progress: Callable[[float], None]) -> Rejudged:

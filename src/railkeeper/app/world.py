@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from railkeeper.app.history import History
     from railkeeper.app.inputs import TickInput
     from railkeeper.fabric.model import Fabric
+    from railkeeper.health.slo.scopes import Job
     from railkeeper.probe.link import Hub
     from railkeeper.telemetry.ports import PortStates
 
@@ -40,9 +41,17 @@ class World(Protocol):
         """Let go of everything."""
 
 
+class Feed(Protocol):
+    """Sources of telemetry, gathered by others meanwhile."""
+
+    def take(self, t_s: float) -> tuple[tuple[bytes, ...], tuple[Job, ...] | None]:
+        """Return the frame that ends at a tick's end (unix s), and the jobs that run; neither where it is not time."""
+
+
 class HubWorld:
     """Agents and senders that speak to a hub: live fabrics, and the lab.
 
+    `feed` is asked once a tick for what sources have said.
     `read_ports` is asked once a tick for what the switches say; None where no switch is read. `complain` is told what
     people should know; `clock` gives unix seconds.
     """
@@ -55,11 +64,12 @@ class HubWorld:
         *,
         tick_s: float,
         read_ports: Callable[[], PortStates] | None = None,
+        feed: Feed | None = None,
         complain: Callable[[str], None] = lambda _text: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._hub, self._tick_s, self._read_ports = hub, tick_s, read_ports
-        self._complain, self._clock = complain, clock
+        self._complain, self._clock, self._feed = complain, clock, feed
         self._tick = int(clock() / tick_s)
         self._collector = Collector(
             fabric, hub, history, first_tick=self._tick, tick_s=tick_s, clock=clock, complain=complain
@@ -77,7 +87,8 @@ class HubWorld:
                 break
             self._collector.poll(self._wait_s(now, end))
         self._collector.poll(0.0)
-        given = self._collector.close(self._tick, self._ports())
+        frame, jobs = self._feed.take((self._tick + 1) * self._tick_s) if self._feed else ((), None)
+        given = self._collector.close(self._tick, self._ports(), frame=frame, jobs=jobs)
         self._tick += 1
         return given
 
