@@ -40,7 +40,7 @@ class Rows:
 
     def number(self, paths: Paths) -> Longs:
         """Return the (n,) row numbers of paths; new ones are added."""
-        keys = _keys(self.fabric, paths)
+        keys = path_keys(self.fabric, paths)
         if self._last is not None and np.array_equal(keys, self._last[0]):
             return self._last[1]
         at = self._find(keys)
@@ -72,8 +72,8 @@ class Rows:
         self.version += 1
 
 
-def _keys(f: Fabric, p: Paths) -> Longs:
-    """One integer a path; far bounces end at home, so `far` and `back` can take the place of `dst`."""
+def path_keys(f: Fabric, p: Paths) -> Longs:
+    """Return (n,) one integer a path; far bounces end at home, so `far` and `back` can take the place of `dst`."""
     columns = ((p.src, f.n_nics), (p.plane, f.planes), (p.t1, f.t1_per_plane), (p.dst, f.n_nics))
     key = p.kind.astype(np.int64)
     for column, size in columns:

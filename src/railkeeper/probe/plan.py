@@ -112,8 +112,13 @@ def _grid(
 
 def _t1_share(f: Fabric, nic: int, agents: int) -> npt.NDArray[np.int64]:
     """T1s of a NIC: neighbours under the T0 take the next ones, round and round, so that shares overlap evenly."""
-    share = min(f.t1_per_plane, math.ceil(agents * f.t1_per_plane / f.nics_per_t0))
+    share = t1_share_of(f, agents)
     return (int(f.nic_downlink[nic]) * share + np.arange(share)) % f.t1_per_plane
+
+
+def t1_share_of(f: Fabric, agents: int) -> int:
+    """Return how many T1s each NIC probes, so that `agents` NICs probe each uplink of their T0."""
+    return min(f.t1_per_plane, math.ceil(agents * f.t1_per_plane / f.nics_per_t0))
 
 
 def _far_paths(f: Fabric, nic: int, planes: npt.NDArray[np.int64], t1: npt.NDArray[np.int64]) -> Paths:

@@ -1,0 +1,160 @@
+"""Losses and damage found: entities that stand out, their neighbourhood, the parts that explain it, and when to tell."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from railkeeper.health.fleet.follow import begin_following
+from railkeeper.health.fleet.solve import CLOSE, Counted, Suspect, explain, neighbourhood
+from railkeeper.health.fleet.state import PER_NEAR, Columns, FleetLocator, Memory, Waiting
+from railkeeper.health.fleet.take import wrong_now
+from railkeeper.health.fleet.window_kernels import WINDOWS
+from railkeeper.health.fleet.windows import NOW, SCALES, ticks_held
+from railkeeper.health.track import CORRUPT, LOSS
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from railkeeper.telemetry.ports import PortStates
+
+    Ints = npt.NDArray[np.int32]
+    Longs = npt.NDArray[np.int64]
+    Floats = npt.NDArray[np.float64]
+
+SCREEN = 15.0  # nats from which on an entity is looked at closely; to tell, evidence must reach the threshold
+AGAIN = 6.0  # nats that losses after a first suspicion must have, so that a burst alone is not told
+WITHIN_TICKS = 16  # a suspicion must be raised again within so many
+TIMES, TIMES_HOST = 2, 4
+HOST_CAUTION = 3.0
+MOST_ENTITIES = 20_000  # looked at in one tick: beyond it, those that stand out most
+BIG = 64  # links from which on a part is a candidate only if its losses are spread over them
+TOP_SHARE = 0.1  # of the links of a big part are left out before its losses are called spread
+
+
+def judge_losses(
+    s: FleetLocator, m: Memory, family: str, columns: Columns, rows: Ints, x: Ints, ports: PortStates
+) -> None:
+    """Add what went wrong on some rows in this tick, and tell the parts that explain it."""
+    wrong = m.wrong[family]
+    open_rows = m.believed[family][rows] == 1
+    wrong.put(s.ticks_seen, m.index, s.space, rows[open_rows], x[open_rows])
+    hits = wrong.screen(m.nominal, s.background[family], SCREEN)
+    explained = np.empty(0, dtype=np.int64)
+    for scale in SCALES if len(hits) else ():
+        bit = 1 << (WINDOWS if scale == NOW else scale)
+        entities = hits[hits[:, 1] & bit != 0, 0].astype(np.int64)
+        if not len(entities):
+            continue
+        counted = _count(s, m, family, columns, entities, scale, explained)
+        for suspect in explain(counted, s.threshold):
+            row = counted.hood.rows_of(suspect.hyp)[0]
+            explained = np.union1d(explained, counted.hood.rows[row])
+            if _certain(s, m, family, suspect):
+                begin_following(s, m, family, suspect, counted, ports, since=s.waiting[family, suspect.part].first)
+
+
+def _count(
+    s: FleetLocator, m: Memory, family: str, columns: Columns, entities: Longs, scale: int, explained: Longs
+) -> Counted:
+    """Return the neighbourhood of entities with its counts; rows that are explained already count nothing."""
+    parts = _suspected(s, m, family, _foremost(m, family, entities, scale), scale)
+    links = np.unique(np.concatenate([s.space.links(int(p)) for p in parts])).astype(np.int64)
+    rows = m.index.rows_over(np.concatenate([2 * links, 2 * links + 1]))
+    hood = neighbourhood(m.index, s.space, parts, rows, m.part_scratch)
+    n, x = _of_rows(m, family, columns, rows, scale)
+    believed = m.believed[family][rows]
+    silent = np.isin(rows, explained, assume_unique=True) | ((believed < 1) & (scale != NOW))
+    n[silent] = 0
+    x = np.minimum(np.where(silent, 0, x), n)
+    usual = s.background[family] * PER_NEAR[m.index.group[rows]]
+    return Counted(hood, n.astype(np.float64), x.astype(np.float64), (1 - usual) * believed)
+
+
+def _of_rows(m: Memory, family: str, columns: Columns, rows: Longs, scale: int) -> tuple[Longs, Longs]:
+    n = m.exposure.of(scale, rows)
+    if scale == NOW:
+        x = wrong_now(columns, family, rows)
+    else:
+        x = m.wrong[family].of_rows(scale, rows)
+    if family == CORRUPT:
+        n = n - (wrong_now(columns, LOSS, rows) if scale == NOW else m.wrong[LOSS].of_rows(scale, rows))
+    return np.maximum(n, 0), x
+
+
+def _foremost(m: Memory, family: str, entities: Longs, scale: int) -> Longs:
+    if len(entities) <= MOST_ENTITIES:
+        return entities
+    x = m.wrong[family].of_entities(scale, entities)
+    return entities[np.argsort(-x, kind="stable")[:MOST_ENTITIES]]
+
+
+def _suspected(s: FleetLocator, m: Memory, family: str, entities: Longs, scale: int) -> Longs:
+    """Return the parts that may be at fault: those that stand out, and small parts around links that do."""
+    n_links = s.fabric.n_links
+    links = np.unique(entities[entities < 2 * n_links] >> 1)
+    wide = entities[entities >= 2 * n_links] - n_links
+    around = s.space.parts_of_link[links].ravel()
+    around = np.unique(around[around >= 0]).astype(np.int64)
+    near = around[(s.space.size(around) < BIG)]
+    big = s.space.size(wide) >= BIG
+    spread = [p for p in wide[big].tolist() if _spread(s, m, family, p, scale)]
+    return np.unique(np.concatenate([links, near, wide[~big], np.array(spread, dtype=np.int64)]))
+
+
+def _spread(s: FleetLocator, m: Memory, family: str, part: int, scale: int) -> bool:
+    """Whether a big part's losses stand out even without the few links that lose most."""
+    links = s.space.links(part).astype(np.int64)
+    ways = [m.wrong[family].of_entities(scale, 2 * links + d) for d in (0, 1)]
+    x = np.maximum(*ways)
+    rest = np.argsort(x, kind="stable")[: len(x) - math.ceil(TOP_SHARE * len(x))]
+    nominal = float(np.maximum(m.nominal[2 * links], m.nominal[2 * links + 1])[rest].sum())
+    ticks = ticks_held(m.wrong[family].tick)[WINDOWS if scale == NOW else scale]
+    return surprise(float(x[rest].sum()), s.background[family] * nominal * float(ticks)) >= SCREEN
+
+
+def surprise(x: float, mu: float) -> float:
+    """Return nats by which a count above its mean stands out."""
+    mu = max(mu, 1e-9)
+    return x * math.log(x / mu) - x + mu if x > mu else 0.0
+
+
+def _certain(s: FleetLocator, m: Memory, family: str, suspect: Suspect) -> bool:
+    """Whether a suspect may be told: seen again, on new losses, and no near rival that time would rule out."""
+    now = _lost_so_far(s, m, family, suspect.part)
+    key = (family, suspect.part)
+    w = s.waiting.get(key)
+    if w is None or w.last < s.tick - WITHIN_TICKS or now < w.lost:
+        s.waiting[key] = Waiting(s.tick, s.tick, now)
+        return False
+    w.times, w.last = w.times + 1, s.tick
+    host = _of_one_host(s, suspect.part)
+    usual = s.background[family] * _nominal(s, m, suspect.part) * (s.tick - w.first)
+    patient = (s.tick - w.first) * s.config.tick_s >= s.config.patience_s
+    open_question = suspect.margin < CLOSE and set(suspect.rivals) != set(suspect.twins)
+    return (
+        w.times >= (TIMES_HOST if host else TIMES)
+        and surprise(float(now - w.lost), usual) >= AGAIN
+        and suspect.llr >= s.threshold + (HOST_CAUTION if host else 0.0)
+        and (patient or not open_question)
+    )
+
+
+def _entities(s: FleetLocator, part: int) -> Longs:
+    if part < s.fabric.n_links:
+        return np.array([2 * part, 2 * part + 1])
+    return np.array([part + s.fabric.n_links])
+
+
+def _lost_so_far(s: FleetLocator, m: Memory, family: str, part: int) -> int:
+    return int(m.wrong[family].of_entities(WINDOWS - 1, _entities(s, part)).sum())
+
+
+def _nominal(s: FleetLocator, m: Memory, part: int) -> float:
+    return float(m.nominal[_entities(s, part)].sum())
+
+
+def _of_one_host(s: FleetLocator, part: int) -> bool:
+    return s.parts.of(s.space.component(part)).of_one_host
