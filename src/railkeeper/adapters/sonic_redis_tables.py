@@ -26,7 +26,7 @@ MOST_PROFILES = 5_000
 
 @dataclass(frozen=True)
 class Table:
-    """One table: its rows are ports (`row` empty), or one fixed row, or all rows of CONFIG_DB ("*").
+    """One table: its rows are ports (`row` empty), or one fixed row, or all rows of a small database ("*").
 
     - label: what the row's name is called; texts: its values are identities, never numbers
     """
@@ -46,6 +46,10 @@ class Table:
 
 def _optics(name: str, *, texts: bool = False) -> Table:
     return Table(STATE_DB, name, f"sonic.{name.lower()}", OPTICS_EVERY_S, texts=texts)
+
+
+def _platform(name: str) -> Table:
+    return Table(STATE_DB, name, f"sonic.{name.lower()}", OPTICS_EVERY_S, label="sensor", row="*")
 
 
 def _vdm(level: str) -> Table:
@@ -76,6 +80,8 @@ TABLES = (
     _optics("TRANSCEIVER_STATUS_FLAG", texts=True),
     _optics("TRANSCEIVER_STATUS_SW", texts=True),
     _optics("TRANSCEIVER_PM"),
+    *(_platform(name) for name in ("TEMPERATURE_INFO", "FAN_INFO", "PSU_INFO", "LIQUID_COOLING_INFO")),
+    Table(STATE_DB, "SYSTEM_READY", "sonic.system_ready", OPTICS_EVERY_S, label="unit", row="SYSTEM_STATE"),
     _config("DEVICE_METADATA", "localhost", "device"),
     _config("PORT"),
     _config("DEVICE_NEIGHBOR"),
