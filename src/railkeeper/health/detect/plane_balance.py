@@ -11,7 +11,8 @@ from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.finding import V_DEGRADED, V_OK, V_SKIPPED, Finding
 from railkeeper.health.detect.judging import concluded, first_verdicts, needed, number, percent, roles_judged
 from railkeeper.health.detect.known import column, settled
-from railkeeper.health.detect.planes import PlaneTable, in_service, plane_table, to_the_mean_of_others
+from railkeeper.health.detect.plane_kernels import compare_planes
+from railkeeper.health.detect.planes import PlaneTable, plane_table, to_the_mean_of_others
 from railkeeper.health.detect.track import Tracker, follow
 from railkeeper.telemetry.entities import NIC_END
 
@@ -39,6 +40,7 @@ class State:
 
     p: dict[str, float]
     table: PlaneTable
+    rails: list[npt.NDArray[np.int64]]
     judged: npt.NDArray[np.uint8]
     odd: Tracker = field(default_factory=Tracker)
     short: Tracker = field(default_factory=Tracker)
@@ -46,11 +48,15 @@ class State:
 
 @dataclass(frozen=True)
 class _Tick:
-    """(N, P) each port's bytes to the mean of its NIC's others (NaN: not judged), and which NICs are whole and busy."""
+    """What the planes carry.
+
+    - ratio: (N, P) each port's bytes to the mean of its NIC's others; NaN: not judged
+    - total: (D,) bytes by domain over busy NICs with all ports; down: (D,) ports out of service
+    """
 
     ratio: Floats
-    sent: Floats
-    whole: npt.NDArray[np.bool_]
+    total: npt.NDArray[np.float64]
+    down: npt.NDArray[np.int64]
 
 
 class PlaneBalance:
@@ -78,7 +84,7 @@ class PlaneBalance:
         judged[table.ports[table.ports >= 0]] = V_OK
         if not len(table.owner):
             judged = roles_judged(entities.role, NIC_END)
-        return State(settled(self.about, parameters), table, judged)
+        return State(settled(self.about, parameters), table, _rails(entities, table), judged)
 
     def judge(self, state: State, view: View) -> tuple[State, Judged]:
         """Compare the planes of each NIC, then those of all NICs together."""
@@ -95,33 +101,42 @@ class PlaneBalance:
         return state, concluded(findings, verdicts, "port")
 
 
+def _rails(entities: Entities, table: PlaneTable) -> list[npt.NDArray[np.int64]]:
+    """Return the domains of each rail: those in which a NIC has its ports."""
+    if not len(table.owner):
+        return []
+    first = np.sort(np.where(table.ports >= 0, entities.domain[np.maximum(table.ports, 0)], -1), axis=1)
+    return [row[row >= 0].astype(np.int64) for row in np.unique(first, axis=0)]
+
+
 def _look(state: State, view: View, sent: Floats) -> _Tick:
-    values = state.table.values(sent)
-    up = in_service(view, state.table)
-    values[~up] = np.nan
-    total = np.nansum(values, axis=1)
-    busy = total * 8e-9 >= state.p["busy_gbps"]
-    ratio = to_the_mean_of_others(values)
-    ratio[~busy] = np.nan
-    whole = busy & (~np.isnan(values) | (state.table.ports < 0)).all(axis=1)
-    return _Tick(ratio, values, whole)
+    entities, ports = view.entities, state.table.ports
+    names = view.block.gauge_names
+    states = np.array([names.index(name) for name in ("oper_up", "admin_up") if name in names], dtype=np.int64)
+    n_domains = int(entities.domain.max(initial=-1)) + 1
+    tick = _Tick(np.empty(ports.shape, np.float32), np.zeros(n_domains), np.zeros(n_domains, dtype=np.int64))
+    least = state.p["busy_gbps"] * 1e9 / 8
+    compare_planes(
+        ports, entities.other, entities.domain, sent, view.block.gauges, states, least,
+        tick.ratio, tick.total, tick.down,
+    )  # fmt: skip
+    return tick
 
 
 def _odd(state: State, view: View, tick: _Tick) -> tuple[Ids, npt.NDArray[np.float64]]:
     p, ports = state.p, state.table.ports
-    low = tick.ratio < p["low"]
-    hit = np.sort(ports[low & ~_explained(view, state.table, low)])
+    low = ports[tick.ratio < p["low"]]
+    hit = np.sort(low[~_explained(view, tick, low)])
     need, of = needed(p["persist_s"], view.tick_s)
-    dark = np.intersect1d(state.odd.ids, ports[np.isnan(tick.ratio)])
+    dark = np.intersect1d(state.odd.ids, ports[np.isnan(tick.ratio)]) if len(state.odd.ids) else None
     return follow(state.odd, hit, view.now_s, need, p["hold_s"], blind=dark, of=of)
 
 
-def _explained(view: View, table: PlaneTable, low: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """(N, P) whether so few NICs are low on a plane that ports of it that are down explain them."""
-    domain = view.entities.domain[np.maximum(table.ports, 0)].astype(np.int64) + 1
-    down = np.bincount(domain[~in_service(view, table) & (table.ports >= 0)], minlength=int(domain.max(initial=0)) + 1)
-    struck = np.bincount(domain[low], minlength=len(down))
-    return (struck <= _SENDERS * down)[domain]
+def _explained(view: View, tick: _Tick, low: Ids) -> npt.NDArray[np.bool_]:
+    """(m,) whether so few NICs are low on a plane that ports of it that are down explain them."""
+    domain = view.entities.domain[low]
+    struck = np.bincount(domain[domain >= 0], minlength=len(tick.down))
+    return (domain >= 0) & (struck <= _SENDERS * tick.down)[domain]
 
 
 def _of_ports(state: State, view: View, tick: _Tick, odd: Ids, since_s: npt.NDArray[np.float64]) -> list[Finding]:
@@ -168,29 +183,24 @@ def _where(view: View, port: int, what: str) -> str:
 
 def _of_planes(state: State, view: View, tick: _Tick, odd: Ids) -> list[Finding]:
     """Return a finding for each plane that is short in total although hardly any NIC of it is odd."""
-    table, p = state.table, state.p
-    domain = view.entities.domain[np.maximum(table.ports, 0)]
-    rows = tick.sent[tick.whole]
-    total = np.bincount(
-        domain[tick.whole].ravel(), weights=np.nan_to_num(rows).ravel(), minlength=view.entities.n_groups
-    )
-    rails = np.unique(np.sort(domain, axis=1), axis=0)
-    ratio = np.full(len(total), np.nan, dtype=np.float32)
-    for rail in rails:
-        ratio[rail] = to_the_mean_of_others(total[rail][None, :].astype(np.float32))[0]
+    p = state.p
+    ratio = np.full(len(tick.total), np.nan, dtype=np.float32)
+    for rail in state.rails:
+        ratio[rail] = to_the_mean_of_others(tick.total[rail][None, :].astype(np.float32))[0]
     need, of = needed(p["persist_s"], view.tick_s)
     hit = np.flatnonzero(ratio < p["plane_low"]).astype(np.int32)
     dark = state.short.ids[np.isnan(ratio[state.short.ids])]
     short, since_s = follow(state.short, hit, view.now_s, need, p["hold_s"], ratio[hit], blind=dark, of=of)
     told = set(view.entities.domain[odd].tolist())
     return [
-        _short(view, table, domain == d, float(v), float(s))
+        _short(view, state.table, d, float(v), float(s))
         for d, v, s in zip(short.tolist(), state.short.open_values, since_s, strict=True) if d not in told
     ]  # fmt: skip
 
 
-def _short(view: View, table: PlaneTable, mine: npt.NDArray[np.bool_], value: float, since_s: float) -> Finding:
-    ports = np.sort(table.ports[mine])
+def _short(view: View, table: PlaneTable, domain: int, value: float, since_s: float) -> Finding:
+    every = table.ports[table.ports >= 0]
+    ports = np.sort(every[view.entities.domain[every] == domain])
     where = _where(view, int(ports[0]), "plane")
     words = f"{where} as a whole carries {percent(value)} of what the other planes of the rail carry"
     return _finding(int(ports[0]), value, since_s, (words, f"{number(len(ports))} NICs send through it"), ports)

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from railkeeper.health.detect.families import families_of
-from railkeeper.health.detect.known import column
 from railkeeper.telemetry.entities import NIC_END
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from railkeeper.health.detect.view import View
     from railkeeper.telemetry.entities import Entities
 
     Floats = npt.NDArray[np.float32]
@@ -46,18 +44,6 @@ def plane_table(ports: Entities) -> PlaneTable:
         has = several[size[several] > k]
         table[np.searchsorted(several, has), k] = families.members[families.start[has] + k]
     return PlaneTable(table, ports.owner[table[:, 0]] if widest else np.empty(0, dtype=np.int32))
-
-
-def in_service(view: View, table: PlaneTable) -> npt.NDArray[np.bool_]:
-    """Return (N, P) whether a port and its other end are up, as far as it is known."""
-    up = np.ones(table.ports.shape, dtype=np.bool_)
-    ids = np.maximum(table.ports, 0)
-    for name in ("oper_up", "admin_up"):
-        values = column(view, name)
-        if values is not None:
-            other = view.entities.other[ids]
-            up &= (values[ids] != 0) & ~((other >= 0) & (values[np.maximum(other, 0)] == 0))
-    return up
 
 
 def to_the_mean_of_others(values: Floats) -> Floats:
