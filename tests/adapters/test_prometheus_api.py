@@ -205,7 +205,7 @@ def test_live_polling_gives_the_newest_sample_with_its_own_time(real):
         else []
     )
     assert len(lo) == 1
-    assert (lo[0].dialect, lo[0].labels["host"]) == ("node_exporter", "127.0.0.1")
+    assert (lo[0].dialect, lo[0].labels["instance"]) == ("node_exporter", real.relay)
     assert lo[0].values["node_network_mtu_bytes"] == 65536
     assert 0 < time.time_ns() - lo[0].t_ns < 60e9
     assert [r.dialect for r in readings if "ticks_total" in r.values] == ["prometheus"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.adapters.prometheus_readings import HOST_LABELS, dialect_of
+from railkeeper.adapters.prometheus_readings import dialect_of
 from railkeeper.adapters.web import Access
 from railkeeper.base.errors import InputError
 from railkeeper.telemetry.reading import Reading
@@ -95,7 +95,7 @@ class QueryTarget:
             name = samples.labels.get("__name__", "")
             own = {key: value for key, value in samples.labels.items() if key != "__name__"}
             dialect = self._settings.dialect or dialect_of(name)
-            labels = {**_host_of(own), **own, **self._settings.labels}
+            labels = {**own, **self._settings.labels}
             _, by_time = objects.setdefault((dialect, tuple(sorted(labels.items()))), (labels, {}))
             for at_ns, value in zip(samples.times_ns.tolist(), samples.values.tolist(), strict=True):
                 by_time.setdefault(at_ns, {})[name] = value
@@ -114,12 +114,3 @@ class QueryTarget:
 def _last(samples: Samples) -> Samples:
     newest = int(np.argmax(samples.times_ns))
     return type(samples)(samples.labels, samples.times_ns[[newest]], samples.values[[newest]])
-
-
-def _host_of(labels: Mapping[str, str]) -> dict[str, str]:
-    """Name the host, which scrape configs write in several ways; `instance` is host:port where nobody changed it."""
-    for name in HOST_LABELS:
-        if labels.get(name):
-            return {"host": labels[name]}
-    host = labels.get("instance", "").rpartition(":")[0] or labels.get("instance", "")
-    return {"host": host.strip("[]")} if host else {}

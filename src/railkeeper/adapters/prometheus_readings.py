@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 # Which dialect a metric's name belongs to, by how it begins.
 DIALECTS = (("node_", "node_exporter"), ("DCGM_", "dcgm"))
 OTHER_DIALECT = "prometheus"
-HOST_LABELS = ("hostname", "Hostname", "node")
 
 
 @dataclass(frozen=True)
 class Naming:
     """What a target adds to what its samples say.
 
-    - labels: of the target, as {"host": "n12"}; they win over a sample's own
+    - labels: of the target, as {"host": "n12"} or {"instance": "10.0.0.7:9100"}; they win over a sample's own
     - dialect: of all its samples; without, by how names begin
     - keep: patterns of metric names, as `node_infiniband_*`; empty for all
     """
@@ -113,22 +112,13 @@ def _group(shape: Shape, naming: Naming) -> list[Thing]:
         names.append(series.name)
         rows.append(row)
     return [
-        Thing(dialect, _with_host(dialect, labels), tuple(names), tuple(rows))
-        for (dialect, _, _), (labels, names, rows) in groups.items()
+        Thing(dialect, labels, tuple(names), tuple(rows)) for (dialect, _, _), (labels, names, rows) in groups.items()
     ]
 
 
 def dialect_of(name: str) -> str:
     """Return the dialect of a metric by its name."""
     return next((dialect for start, dialect in DIALECTS if name.startswith(start)), OTHER_DIALECT)
-
-
-def _with_host(dialect: str, labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Name the host of a DCGM sample `host`, as all dialects do; exporters call it by several names."""
-    if dialect != "dcgm" or "host" in labels:
-        return labels
-    host = next((labels[name] for name in HOST_LABELS if labels.get(name)), "")
-    return {"host": host, **labels} if host else labels
 
 
 def _keeper(patterns: tuple[str, ...]) -> Callable[[str], bool]:

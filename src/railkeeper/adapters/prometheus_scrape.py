@@ -46,7 +46,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class ScrapeSettings:
-    """One target: `labels` name what it is of, `{"host": …}` from the URL without; `keep` see `Naming`."""
+    """One target: `labels` name what it is of, the URL's `instance` without a `host`; `keep` see `Naming`."""
 
     url: str
     interval_s: float = 15.0
@@ -80,8 +80,9 @@ class ScrapeTarget:
         self._settings = settings
         self._web = web
         self._texts = texts
-        host = {"host": urlsplit(settings.url).hostname or ""} if "host" not in settings.labels else {}
-        self._naming = Naming(source, name, {**host, **settings.labels}, settings.dialect, settings.keep)
+        # As a Prometheus would: an exporter often knows its host's name better than its address does.
+        where = {} if "host" in settings.labels else {"instance": urlsplit(settings.url).netloc}
+        self._naming = Naming(source, name, {**where, **settings.labels}, settings.dialect, settings.keep)
         web.join()
 
     async def poll(self) -> Sequence[Reading]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ssl
+import tempfile
 import zlib
 from base64 import b64encode
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import aiohttp
 
-from railkeeper.adapters.secret import read_secret
+from railkeeper.adapters.secret import Secret, read_secret
 from railkeeper.base.errors import InputError, OutsideError
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ MAX_BODY_BYTES = 16 * 2**20
 SHOWN_CHARACTERS = 200  # of an answer that is no success
 KEEP_ALIVE_S = 75.0
 AGENT = "railkeeper"
+NO_SECRET = Secret("")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Access:
     - ca_file: who signs the target's certificate, the machine's own list without; cert_file and key_file: who we are
     - bearer_file or bearer_env: a token; user with password_file or password_env: basic authentication
     - verify=False takes any certificate: for a lab only
+    - ca_data, cert_data, key_data, bearer: the same where it is known as text and not by a file's name
     """
 
     ca_file: str = ""
@@ -42,23 +46,27 @@ class Access:
     password_env: str = ""
     bearer_file: str = ""
     bearer_env: str = ""
+    ca_data: str = ""
+    cert_data: Secret = NO_SECRET
+    key_data: Secret = NO_SECRET
+    bearer: Secret = NO_SECRET
 
     def check(self, where: str) -> None:
         """Raise InputError for what can't be meant; `where` is the setting that holds this."""
-        bearer = bool(self.bearer_file or self.bearer_env)
+        bearer = bool(self.bearer_file or self.bearer_env or self.bearer)
         password = bool(self.password_file or self.password_env)
         if bearer and (self.user or password):
             raise InputError(where, "a token and a user are named", "name one way in")
         if bool(self.user) != password:
             raise InputError(where, "a user or a password is missing", "name user, and password_file or password_env")
-        if bool(self.cert_file) != bool(self.key_file):
+        if bool(self.cert_file) != bool(self.key_file) or bool(self.cert_data) != bool(self.key_data):
             raise InputError(where, "a certificate or its key is missing", "name cert_file and key_file")
         self.headers(where)
 
     def headers(self, where: str) -> dict[str, str]:
         """Return the headers that let us in."""
-        token = read_secret(f"{where}: bearer", file=self.bearer_file, env=self.bearer_env)
-        if token is not None:
+        token = read_secret(f"{where}: bearer", file=self.bearer_file, env=self.bearer_env) or self.bearer
+        if token:
             return {"Authorization": f"Bearer {_header_safe(where, token.reveal().strip())}"}
         password = read_secret(f"{where}: password", file=self.password_file, env=self.password_env)
         if password is not None:
@@ -153,13 +161,36 @@ class WebClient:
 
     def _tls(self, access: Access) -> ssl.SSLContext:
         if access not in self._contexts:
-            context = ssl.create_default_context(cafile=access.ca_file or None)
-            if access.cert_file:
-                context.load_cert_chain(access.cert_file, access.key_file)
-            if not access.verify:
-                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            self._contexts[access] = context
+            self._contexts[access] = _context(access)
         return self._contexts[access]
+
+
+def _context(access: Access) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=access.ca_file or None, cadata=access.ca_data or None)
+        if access.cert_file:
+            context.load_cert_chain(access.cert_file, access.key_file)
+        elif access.cert_data:
+            _load_texts(context, access.cert_data, access.key_data)
+    except (OSError, ValueError) as error:
+        named = ", ".join(filter(None, (access.ca_file, access.cert_file, access.key_file)))
+        raise OutsideError(f"certificates ({named or 'of the settings'}) can't be loaded: {_reason(error)}") from None
+    if not access.verify:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def _load_texts(context: ssl.SSLContext, certificate: Secret, key: Secret) -> None:
+    """Load what OpenSSL takes from files only, by way of a folder that only we can read and that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="railkeeper-") as folder:
+        files = Path(folder, "certificate.pem"), Path(folder, "key.pem")
+        for file, text in zip(files, (certificate, key), strict=True):
+            file.write_text(text.reveal(), encoding="ascii")
+        context.load_cert_chain(*files)
+
+
+def _reason(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 async def _body(response: aiohttp.ClientResponse, max_bytes: int, url: str) -> bytes:
@@ -200,10 +231,12 @@ def _refusal(url: str, response: aiohttp.ClientResponse, body: bytes) -> str:
 def _outside(url: str, error: BaseException) -> OutsideError:
     if isinstance(error, OutsideError):
         return error
+    if isinstance(error, InputError):  # a secret's file that is gone
+        return OutsideError(str(error))
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return OutsideError(f"{url}: its certificate is not trusted: {error.certificate_error}")
     if isinstance(error, aiohttp.ClientConnectorError):
-        return OutsideError(f"{url}: no connection ({error.os_error.strerror or error.os_error})", retry=True)
+        return OutsideError(f"{url}: no connection ({_reason(error.os_error)})", retry=True)
     return OutsideError(f"{url}: {type(error).__name__}: {error}" if str(error) else f"{url}: {type(error).__name__}")
 
 
