@@ -12,6 +12,7 @@ import numpy as np
 from railkeeper.telemetry.bind import binder as shipped_binder
 from railkeeper.telemetry.blocks import Table
 from railkeeper.telemetry.frame import Frame
+from railkeeper.telemetry.labels import part_of
 from railkeeper.telemetry.plans import make_plan
 from railkeeper.telemetry.tick import UNPLACED, Batch, Object, Tick
 from railkeeper.telemetry.unbound import Counts, Leftovers
@@ -108,7 +109,7 @@ class Assembler:
     # -- objects and plans --------------------------------------------------------------------------------------------
     def _new_object(self, key: tuple[Any, ...], reading: Reading) -> Object:
         dialect = self._binder.dialect(reading.dialect)
-        part = reading.labels.get(dialect.part_label, "") if dialect and dialect.part_label else ""
+        part = part_of(reading.labels, dialect.part_label) if dialect and dialect.part_label else ""
         names = tuple(reading.values)
         batch = self._batch(dialect, reading.dialect, names, part)
         found = Object(self._stream(reading, dialect), part, batch.plan, batch, {})

@@ -45,9 +45,10 @@ class Binding:
     - scale, offset: signal = native * scale + offset; floor: smaller values are this one
     - width: bits of the native counter; saturates: it stops at its largest value instead of wrapping
     - base: number of the first part in native names
-    - adds: native names with the same signal are summed, and only if all of them are there
+    - adds: native names of one group with the same signal are summed, and only if all of them are there; "" for none
     - states: words and numbers of a state, in small letters
     - rank: which source is followed first when several give the same signal; small ones first
+    - blank: values from here on mean "no value"
     """
 
     dialect: str
@@ -60,10 +61,11 @@ class Binding:
     saturates: bool
     base: int
     part: str
-    adds: bool
+    adds: str
     form: Form
     states: Mapping[str, float]
     rank: int
+    blank: float
     note: str
 
     @property
@@ -77,9 +79,10 @@ class Binding:
 class Dialect:
     """All bindings of one kind of source.
 
-    - labels: what readings of it carry; part_label: the label that says the part (a queue's number)
+    - labels: what readings of it carry; part_label: which label says the part (a queue's number): `a|b` the first of
+      them that is there, `a+b` both together
     - max_age_s: how long its readings hold, None for as long as the tick says
-    - family: "host", "switch" or "fabric": where its objects sit
+    - family: "host", "switch", "infiniband" or "fabric": where its objects sit
     """
 
     name: str
@@ -102,12 +105,14 @@ class _Head(BaseModel):
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)?$")
     about: str = Field(min_length=1)
     aliases: list[str] = []
-    family: Literal["host", "switch", "fabric"] = "host"
+    family: Literal["host", "switch", "infiniband", "fabric"] = "host"
     labels: list[str] = []
     part_label: str = ""
     max_age_s: float | None = Field(default=None, gt=0)
     rank: int = Field(default=0, ge=0, le=100)
     width: int = Field(default=64, ge=4, le=64)
+    counter_blank: float = math.inf
+    gauge_blank: float = math.inf
 
 
 class _Row(BaseModel):
@@ -121,7 +126,7 @@ class _Row(BaseModel):
     saturates: bool = False
     base: int = Field(default=0, ge=0)
     part: str = ""
-    adds: bool = False
+    adds: bool | str = False
     form: Form = "number"
     states: dict[str, float] = {}
     rank: int | None = Field(default=None, ge=0, le=100)
@@ -166,10 +171,12 @@ def _binding(head: _Head, native: str, row: str | _Row, signals: Catalogue, wher
     if signal is None:
         raise InputError(where, f"there is no signal {valid.signal!r}", "railkeeper signals lists them")
     _check_parts(head, native, valid, signal, where)
+    blank = head.counter_blank if signal.is_counter else head.gauge_blank
     known = {"width": valid.width or head.width, "rank": head.rank if valid.rank is None else valid.rank}
     return Binding(
-        dialect=head.name, native=native, signal=signal, part=valid.part, **known,  # type: ignore[arg-type]
-        **valid.model_dump(exclude={"signal", "part", "width", "rank", "states"}),
+        dialect=head.name, native=native, signal=signal, part=valid.part, blank=blank, **known,  # type: ignore[arg-type]
+        **valid.model_dump(exclude={"signal", "part", "width", "rank", "states", "adds"}),
+        adds=("sum" if valid.adds is True else valid.adds or ""),
         states={word.lower(): value for word, value in valid.states.items()},
     )  # fmt: skip
 

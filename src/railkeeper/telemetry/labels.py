@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
 # By strength: our own sources say `host`, exporters say the rest.
 _HOST = ("host", "hostname", "Hostname", "NIC_HOSTNAME", "nodename", "node", "instance")
-_SWITCH = ("switch", "target", "device_name", "host", "instance")
+_SWITCH = ("switch", "target", "device_name", "node", "host", "instance")
+
+_INTERFACE = ("port", "interface", "interface-id", "name", "component")
 
 
 def host_of(labels: Mapping[str, str]) -> str:
@@ -29,7 +31,7 @@ def short(name: str) -> str:
 
 def interface_of(labels: Mapping[str, str]) -> str:
     """Return the interface of a switch that labels name; "" where they name none."""
-    return labels.get("port") or labels.get("interface") or labels.get("interface-id") or labels.get("name") or ""
+    return next((labels[name] for name in _INTERFACE if labels.get(name)), "")
 
 
 def pci_of(labels: Mapping[str, str]) -> str:
@@ -55,3 +57,12 @@ def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
     found = next((labels[name] for name in names if labels.get(name)), "")
     head, colon, tail = found.rpartition(":")
     return head if colon and tail.isdigit() and ":" not in head else found
+
+
+def part_of(labels: Mapping[str, str], wanted: str) -> str:
+    """Return the part that labels say by a rule: `a|b` the first of them that is there, `a+b` both together."""
+    for names in wanted.split("|"):
+        found = [labels.get(name, "") for name in names.split("+")]
+        if all(found):
+            return " ".join(found)
+    return ""

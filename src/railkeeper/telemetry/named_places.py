@@ -109,7 +109,7 @@ class NamedPlaces:
 
     def place(self, kind: str, dialect: Dialect, reading: Reading) -> tuple[str, int]:
         """Return kind and id of what signals of a kind are about; a new id where the name is new."""
-        find = self._on_switch if dialect.family == "switch" else self._on_host
+        find = self._on_host if dialect.family == "host" else self._on_switch
         at = find(kind, reading)
         if at >= 0 and self._kinds[kind].made_by(at, reading.dialect):
             self._made.pop(kind, None)

@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
 MAX_FACTS = 4_000_000
 # Native names of (system, port, description of the port) by dialect.
+_SONIC = ("lldp_rem_sys_name", "lldp_rem_port_id", "lldp_rem_port_desc")
+_OPENCONFIG = "/lldp/interfaces/interface/neighbors/neighbor/state/"
 _LLDP = {
-    "sonic.lldp": ("lldp_rem_sys_name", "lldp_rem_port_id", "lldp_rem_port_desc"),
-    "openconfig.lldp": ("system-name", "port-id", "port-description"),
-    "openconfig": ("system-name", "port-id", "port-description"),
+    "sonic.lldp": _SONIC,
+    "sonic.lldp_entry_table": _SONIC,
+    "openconfig": tuple(_OPENCONFIG + leaf for leaf in ("system-name", "port-id", "port-description")),
     "host.lldp": ("system_name", "port_id", "port_descr"),
+    "infiniband.link": ("other_node", "other_port", ""),
 }
-_NAMES = frozenset({"sonic.appl_port", "sonic.config_port", "rdma.port"})
+_TRANSCEIVER = "/interfaces/interface/state/transceiver"
+_NAMES = frozenset({"sonic.appl_port", "sonic.port_table", "sonic.config_port", "rdma.port"})
 NEIGHBOUR_DIALECTS = frozenset(_LLDP) | _NAMES
 
 
@@ -42,11 +46,12 @@ class Neighbours:
         """Take in what a reading says; return whether anything is new."""
         changed = self._learn_pair(reading.labels)
         if dialect in _LLDP:
-            return self._learn_far(dialect, reading) or changed
+            changed = self._learn_far(dialect, reading) or changed
         if dialect == "rdma.port" and isinstance(reading.values.get("netdev"), str):
             labels = {**reading.labels, "netdev": str(reading.values["netdev"])}
             return self._learn_pair(labels) or changed
-        alias = reading.values.get("alias")
+        # SONiC's alias, or the component that is the port's transceiver: other names of the port.
+        alias = reading.values.get(_TRANSCEIVER if dialect == "openconfig" else "alias")
         if isinstance(alias, str) and alias:
             key = (short(switch_of(reading.labels)), alias)
             return _put(self.alias, key, interface_of(reading.labels)) or changed
@@ -67,18 +72,18 @@ class Neighbours:
     def _learn_far(self, dialect: str, reading: Reading) -> bool:
         system_key, port_key, text_key = _LLDP[dialect]
         values = reading.values
-        system, port, text = (values.get(key) for key in (system_key, port_key, text_key))
-        if not isinstance(system, str) or not system.strip():
-            return False
-        there = str(port or "").strip()
-        if not there or there.count(":") == 5:  # a MAC address says no interface: the description may
-            there = str(text or "").strip()
         near = (
             (short(host_of(reading.labels)), device_of(reading.labels))
             if dialect == "host.lldp"
             else (short(switch_of(reading.labels)), interface_of(reading.labels))
         )
-        return _put(self.far, near, (short(system.strip()), there))
+        before = self.far.get(near, ("", ""))
+        system, port, text = (str(values.get(key) or "").strip() for key in (system_key, port_key, text_key))
+        # A MAC address says no interface: the description may. Leaves may come one by one.
+        there = text if not port or port.count(":") == 5 else port
+        if not (system or there):
+            return False
+        return _put(self.far, near, (short(system) or before[0], there or before[1]))
 
 
 def _put(table: dict, key: object, value: object) -> bool:  # type: ignore[type-arg]

@@ -88,6 +88,8 @@ class FabricPlaces:
             return self._named(kind, reading.labels)
         if dialect.family == "switch":
             return self._on_switch(kind, reading.labels)
+        if dialect.family == "infiniband":
+            return self._on_infiniband(kind, reading.labels)
         return self._on_host(kind, reading.labels)
 
     def learn(self, dialect: str, reading: Reading) -> bool:
@@ -98,6 +100,18 @@ class FabricPlaces:
             self.version += 1
             self._from_hosts = None
         return True
+
+    def node_id(self, host: str) -> int | None:
+        """Return the id of the node that a host is, None for one that is no node of the fabric."""
+        node = self._node(host)
+        return None if node is None or node == OUTSIDE_NAME else self._all["node"].id_of(node)
+
+    def _on_infiniband(self, kind: str, labels: Mapping[str, str]) -> tuple[str, int]:
+        """Find a port of an InfiniBand fabric: adapters are called `HOST DEVICE`, switches otherwise."""
+        host, _, device = labels.get("node", "").partition(" ")
+        if device and self._node(host) is not None:
+            return self._on_host(kind, {"host": host, "device": device, "port": labels.get("port", "")})
+        return self._on_switch(kind, labels)
 
     # -- hosts --------------------------------------------------------------------------------------------------------
     def _named(self, kind: str, labels: Mapping[str, str]) -> tuple[str, int]:

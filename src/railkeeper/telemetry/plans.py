@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from railkeeper.telemetry.bind import Bound, Known, bound, valid_part
 from railkeeper.telemetry.frame import ABSENT
+from railkeeper.telemetry.signals import NUMBERED
 from railkeeper.telemetry.values import by_lane, column_of
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
     from railkeeper.telemetry.bind import Binder
     from railkeeper.telemetry.bindings import Dialect
+
+# Queues and lanes whose name ends with their number.
+_QUEUE = re.compile(r"(?:queue|q|uc|tc|lane|channel|priority)?[-_ ]?0{0,8}(\d{1,4})", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -90,23 +95,29 @@ def _with_part(hit: Bound, part: str) -> Bound | None:
     """Give a name whose part is in a label that part; None where the label says none."""
     if not hit.signal.parts or hit.part:
         return hit
+    numbered = _QUEUE.fullmatch(part) if hit.signal.parts in NUMBERED else None
+    part = numbered[1] if numbered else part
     return bound(hit.row, part) if valid_part(hit.signal, part) else None
 
 
 def _slot(dialect: Dialect | None, members: list[tuple[int, Bound]]) -> tuple[Slot | None, int, int]:
     """Return the slot of one column, how many values stand back for a better one, and how many make no whole sum."""
-    rank = min(hit.row.rank for _, hit in members)
-    best = [(i, hit) for i, hit in members if hit.row.rank == rank]
-    beside = len(members) - len(best)
-    first = best[0][1]
-    if not first.row.adds:
-        return Slot(first, (best[0][0],)), beside + len(best) - 1, 0
-    wanted = [
-        r for r in (dialect.rows if dialect else ()) if r.adds and r.signal == first.signal and r.part == first.row.part
+    ways: dict[tuple[int, str], list[tuple[int, Bound]]] = {}
+    for i, hit in members:
+        ways.setdefault((hit.row.rank, hit.row.adds or hit.row.native), []).append((i, hit))
+    whole = [
+        way for _, way in sorted(ways.items()) if not way[0][1].row.adds or len(way) == _wanted(dialect, way[0][1])
     ]
-    if len(best) != len(wanted):
-        return None, beside, len(best)
-    return Slot(first, tuple(i for i, _ in best)), beside, 0
+    if not whole:
+        return None, 0, len(members)
+    best = whole[0]
+    return Slot(best[0][1], tuple(i for i, _ in best)), len(members) - len(best), 0
+
+
+def _wanted(dialect: Dialect | None, hit: Bound) -> int:
+    """Return how many native names make the whole sum."""
+    rows = dialect.rows if dialect else ()
+    return sum(r.adds == hit.row.adds and r.signal == hit.signal and r.part == hit.row.part for r in rows)
 
 
 def slot_values(slot: Slot, columns: Sequence[Sequence[Any]], strange: Strange) -> npt.NDArray[Any]:

@@ -81,6 +81,8 @@ def _gauges(row: Binding, raw: Sequence[Any], kinds: set[type]) -> Column:
 def _scaled(row: Binding, values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Scale native integers; all ones, and the end of a counter that saturates, are no counts."""
     stuck = values == np.uint64(2**row.width - 1) if row.saturates else values == np.uint64(ABSENT)
+    if row.blank < math.inf:
+        stuck |= values >= np.uint64(int(row.blank))
     if row.scale != 1.0:
         factor = int(row.scale)
         out = values * np.uint64(factor) if factor == row.scale else np.rint(values * row.scale).astype(np.uint64)
@@ -94,8 +96,7 @@ def _scaled(row: Binding, values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint
 def _from_floats(row: Binding, values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
     # 2^64 as a float is what all ones become on their way through Prometheus.
     fine = np.isfinite(values) & (values >= 0) & (values * row.scale < 2.0**64)
-    if row.saturates:
-        fine &= values < 2.0**row.width - 1
+    fine &= values < min(row.blank, 2.0**row.width - 1 if row.saturates else math.inf)
     out = np.full(len(values), ABSENT, dtype=np.uint64)
     out[fine] = np.rint(values[fine] * row.scale).astype(np.uint64)
     return out
@@ -104,7 +105,8 @@ def _from_floats(row: Binding, values: npt.NDArray[np.float64]) -> npt.NDArray[n
 def _measured(row: Binding, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     out = values * row.scale + row.offset
     out = np.maximum(out, row.floor) if math.isfinite(row.floor) else out
-    return np.where(np.isfinite(out), np.clip(out, -3e38, 3e38), np.nan).astype(np.float32)
+    fine = np.isfinite(out) & (values < row.blank)
+    return np.where(fine, np.clip(out, -3e38, 3e38), np.nan).astype(np.float32)
 
 
 def _one_by_one(row: Binding, raw: Sequence[Any]) -> Column:
