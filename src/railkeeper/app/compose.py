@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from railkeeper.app.feed import SourceFeed
 from railkeeper.app.history import History
 from railkeeper.app.keeper import Keeper
 from railkeeper.app.metrics import KeeperMetrics, serve
@@ -114,8 +115,9 @@ def lab_keeper(wish: Wish, lab: LabWish | None, *, prefix: str = "rk") -> Iterat
         setup = _setup(wish, fabric, "lab", dry_run=False, tick_s=info["tick_s"])
         stack.enter_context(_only_keeper(info["keeper"]))
         history = _history(wish, stack)
-        world = _hub_world(wish, setup, info["keeper"], stack, history, lab=found)
-        yield LabKeeper(_keeper(wish, setup, world, stack, history), found, fabric)
+        feed = _feed(wish, setup, stack)
+        world = _hub_world(wish, setup, info["keeper"], stack, history, lab=found, feed=feed)
+        yield LabKeeper(_keeper(wish, setup, world, stack, history, feed=feed), found, fabric)
 
 
 def _find_or_start(lab: LabWish | None, prefix: str, tick_s: float) -> LabClient:
@@ -154,8 +156,9 @@ def live_keeper(wish: Wish, spec: Path) -> Iterator[tuple[Keeper, str]]:
         endpoint = wish.settings.keeper.listen or f"ipc://{state.resolve()}/keeper.sock"
         stack.enter_context(_only_keeper(endpoint))
         history = _history(wish, stack)
-        world = _hub_world(wish, setup, endpoint, stack, history)
-        yield _keeper(wish, setup, world, stack, history), endpoint
+        feed = _feed(wish, setup, stack)
+        world = _hub_world(wish, setup, endpoint, stack, history, feed=feed)
+        yield _keeper(wish, setup, world, stack, history, feed=feed), endpoint
 
 
 @contextlib.contextmanager
@@ -203,12 +206,15 @@ def _hub_world(
     history: History,
     *,
     lab: LabClient | None = None,
+    feed: SourceFeed | None = None,
 ) -> HubWorld:
     hub = Hub(endpoint)
     if (socket := _socket_file(endpoint)) is not None:
         socket.chmod(0o660)
     read_ports = lab.ports if lab is not None else None
-    world = HubWorld(setup.fabric, hub, history, tick_s=setup.tick_s, read_ports=read_ports, complain=wish.say)
+    world = HubWorld(
+        setup.fabric, hub, history, tick_s=setup.tick_s, read_ports=read_ports, feed=feed, complain=wish.say
+    )
     stack.callback(world.close)
     return world
 
@@ -221,6 +227,21 @@ def _history(wish: Wish, stack: contextlib.ExitStack) -> History:
     stack.callback(history.close)
     stack.enter_context(_upkeep(history, wish.say))
     return history
+
+
+def _feed(wish: Wish, setup: Setup, stack: contextlib.ExitStack) -> SourceFeed | None:
+    """Begin to ask the sources of the settings, if there are any."""
+    settings = wish.settings
+    if not settings.source:
+        return None
+    # Clients of all those protocols take long to import: only who has sources waits for them.
+    from railkeeper.app.sources import make_sources  # noqa: PLC0415
+
+    made = make_sources(settings.source)
+    feed = SourceFeed(setup.fabric, made, settings.places, frame_s=setup.frame_s, complain=wish.say)
+    feed.start()
+    stack.callback(feed.close)
+    return feed
 
 
 def _socket_file(endpoint: str) -> Path | None:
@@ -248,7 +269,15 @@ def _only_keeper(endpoint: str) -> Iterator[None]:
         yield
 
 
-def _keeper(wish: Wish, setup: Setup, world: HubWorld, stack: contextlib.ExitStack, history: History) -> Keeper:
+def _keeper(
+    wish: Wish,
+    setup: Setup,
+    world: HubWorld,
+    stack: contextlib.ExitStack,
+    history: History,
+    *,
+    feed: SourceFeed | None = None,
+) -> Keeper:
     now = time.time()
     journal = stack.enter_context(Journal.open(wish.settings.journal_url(state_folder(wish.settings))))
     _check_fabric(journal, setup.fabric, wish.settings.keeper.state)
@@ -262,7 +291,7 @@ def _keeper(wish: Wish, setup: Setup, world: HubWorld, stack: contextlib.ExitSta
         stack.callback(recorder.close)
     keeper = Keeper(setup, world, response=response, journal=journal, recorder=recorder, history=history, series=series)
     if wish.settings.telemetry.metrics:
-        metrics = KeeperMetrics(setup)
+        metrics = KeeperMetrics(setup, feed.statuses if feed else lambda: ())
         stack.callback(serve(metrics, wish.settings.telemetry.metrics))
         keeper.observers.append(metrics.update)
     return keeper

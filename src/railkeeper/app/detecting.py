@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from railkeeper.app.levels import PortsSeen
 from railkeeper.health.detect import engine
 from railkeeper.telemetry.fabric_entities import nic_entities, node_entities, port_entities, switch_entities
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from railkeeper.fabric.model import Fabric
     from railkeeper.health.detect.finding import Finding, Judged
     from railkeeper.telemetry.entities import Entities
-    from railkeeper.telemetry.frame import Frame, Rates
+    from railkeeper.telemetry.frame import Frame
 
 Key = tuple[str, str, int, str]
 
@@ -66,9 +69,14 @@ def key_of(finding: Finding) -> Key:
     return (finding.detector, finding.kind, finding.entity, finding.signal)
 
 
-def port_rates(state: Detecting) -> tuple[Entities, Rates]:
-    """Return the ports' rates of the last frame."""
-    return state.entities["port"], state.engine.rates["port"].rates
+def ports_seen(state: Detecting, frame: Frame) -> PortsSeen:
+    """Return what a frame that was just judged says of the ports; one that is switched off says nothing."""
+    entities = state.entities["port"]
+    block = frame.blocks.get("port")
+    nothing = np.full(len(entities), np.nan, dtype=np.float32)
+    columns = {} if block is None else dict(zip(block.gauge_names, block.gauges, strict=True))
+    up, admin = columns.get("oper_up", nothing), columns.get("admin_up", nothing)
+    return PortsSeen(entities, state.engine.rates["port"].rates, np.where(admin == 0, np.float32(np.nan), up))
 
 
 def _changed(old: Finding | None, new: Finding) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -47,11 +47,19 @@ class LevelConfig:
     slis: SliConfig = field(default_factory=SliConfig)
 
 
+class PortsSeen(NamedTuple):
+    """The ports in a frame: rates of their counters; `up`: (n,) 1 passes packets, 0 does not, NaN unread or off."""
+
+    entities: Entities
+    rates: Rates
+    up: npt.NDArray[np.float32]
+
+
 @dataclass(frozen=True)
 class Seen:
     """What a tick has shown, for service levels.
 
-    `rates` are those of the ports' counters, None in ticks without a frame; `jobs` run now; `denied`: directed links.
+    `frame` is what a frame says of the ports, None in ticks without one; `jobs` run now; `denied`: directed links.
     """
 
     now_s: float
@@ -62,7 +70,7 @@ class Seen:
     denied: Sequence[int]
     flows: tuple[FlowReport, ...]
     jobs: tuple[Job, ...] = ()
-    rates: tuple[Entities, Rates] | None = None
+    frame: PortsSeen | None = None
 
 
 @dataclass
@@ -94,8 +102,9 @@ def _amounts(fabric: Fabric, config: SliConfig, nominal_bps: float, state: Level
         "link-health": slis.link_health(fabric, scopes, *_links(fabric, seen)),
         "path-diversity": _diversity(fabric, state, seen),
     }
-    if seen.rates is not None:
-        found["congestion"] = slis.congestion(fabric, scopes, *seen.rates)
+    if seen.frame is not None:
+        found["congestion"] = slis.congestion(fabric, scopes, seen.frame.entities, seen.frame.rates)
+        found["delivery"] = slis.delivery(fabric, scopes, seen.frame.entities, seen.frame.rates)
     if seen.flows:
         found |= _collectives(config, state, seen)
     return found
@@ -109,6 +118,10 @@ def _links(fabric: Fabric, seen: Seen) -> tuple[npt.NDArray[np.bool_], npt.NDArr
         crossed = links_crossed(fabric, seen.stats.paths)
         looked[crossed[crossed >= 0] // 2] = True
     bad = (lower == DOWN) | (upper == DOWN)
+    if seen.frame is not None:
+        up = seen.frame.up.reshape(-1, 2)
+        looked |= (~np.isnan(up)).any(axis=1)
+        bad |= (up == 0).any(axis=1)
     for fault in seen.faults:
         if fault.status != CLEARED and fault.network:
             bad[_links_of(fabric, fault)] = True

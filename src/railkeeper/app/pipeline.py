@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from railkeeper.app import traffic as tr
-from railkeeper.app.detecting import Detecting, begin_detecting, detect, entities_of, port_rates
+from railkeeper.app.detecting import Detecting, begin_detecting, detect, entities_of, ports_seen
 from railkeeper.app.events import (
     TickFacts,
     action_event,
@@ -24,7 +24,7 @@ from railkeeper.app.events import (
     tick_event,
 )
 from railkeeper.app.inputs import Confirmation
-from railkeeper.app.levels import LevelConfig, LevelState, Seen, keep_levels
+from railkeeper.app.levels import LevelConfig, LevelState, PortsSeen, Seen, keep_levels
 from railkeeper.app.sound import possible_rows
 from railkeeper.health.fault import Fault, LocatorConfig, Observation
 from railkeeper.health.locate import LocatorState, judge, new_state, seed_state
@@ -151,14 +151,14 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
         tick=given.tick,
         jobs=state.jobs if given.jobs is None else given.jobs,
     )
-    state, told = _detect(setup, state, given)
+    state, told, frame = _detect(setup, state, given)
     state, steps = _respond(setup, state, faults, given.tick, now)
     changes = _merge_steps(state.response, steps)
     facts = TickFacts(
         given.tick, setup.tick_s, stats, len(given.reports), joined.silent, joined.unclean,
         len(state.response.denied), state.traffic[-1] if state.traffic else None,
     )  # fmt: skip
-    rows, changed = _keep_levels(setup, state, given, Shown(now, stats, ports, faults))
+    rows, changed = _keep_levels(setup, state, given, Shown(now, stats, ports, faults, frame))
     events = _events(facts, told, state.faults, faults, changes) + tuple(level_event(now, x) for x in changed)
     outcome = Outcome(given.tick, now, stats, faults, events, changes, joined.silent, joined.unclean, rows)
     return replace(state, faults=faults), outcome
@@ -171,31 +171,33 @@ class Shown(NamedTuple):
     stats: PathStats
     ports: PortStates
     faults: tuple[Fault, ...]
+    frame: PortsSeen | None
 
 
-def _detect(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperState, tuple[dict[str, Any], ...]]:
-    """Let the detectors judge a frame, if there is one; return the lines of what has changed."""
+def _detect(
+    setup: Setup, state: KeeperState, given: TickInput
+) -> tuple[KeeperState, tuple[dict[str, Any], ...], PortsSeen | None]:
+    """Let the detectors judge a frame, if there is one; return the lines of what has changed, and the ports in it."""
     if not given.frame:
-        return state, ()
+        return state, (), None
     found = state.detecting or begin_detecting(entities_of(setup.fabric), setup.detectors, setup.frame_s)
     frame = decode_frame(given.frame, found.entities)
     if frame is None:
-        return state, ()
+        return state, (), None
     fresh, ended = detect(found, frame)
     name = {kind: e.name_of for kind, e in found.entities.items()}
     now = (given.tick + 1) * setup.tick_s
     lines = [detector_event(given.tick, now, f, name[f.kind]) for f in fresh]
     lines += [ended_event(given.tick, now, f, name[f.kind]) for f in ended]
-    return replace(state, detecting=found), tuple(lines)
+    return replace(state, detecting=found), tuple(lines), ports_seen(found, frame)
 
 
 def _keep_levels(
     setup: Setup, state: KeeperState, given: TickInput, shown: Shown
 ) -> tuple[tuple[SliRow, ...], tuple[Level, ...]]:
-    rates = port_rates(state.detecting) if given.frame and state.detecting is not None else None
     seen = Seen(
         shown.now, setup.tick_s, shown.stats, shown.ports, shown.faults, state.response.denied, given.flows,
-        state.jobs, rates,
+        state.jobs, shown.frame,
     )  # fmt: skip
     return keep_levels(setup.fabric, setup.levels, setup.locator.nominal_bps, state.levels, seen)
 

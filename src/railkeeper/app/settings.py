@@ -16,10 +16,12 @@ from railkeeper.app.settings_levels import (
     detector_parameters,
     level_config,
 )
+from railkeeper.app.settings_sources import AnySource, check_sources
 from railkeeper.app.typed import build
 from railkeeper.base.errors import InputError
 from railkeeper.health.fault import LocatorConfig
 from railkeeper.respond.guardrails import Limits
+from railkeeper.telemetry.place_rules import PlacesSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +86,8 @@ class Settings(BaseModel):
     sli: SliSettings = Field(default_factory=SliSettings)
     slo: list[SloSettings] | None = None
     detectors: dict[str, Any] = Field(default_factory=dict)
+    source: list[AnySource] = Field(default_factory=list)
+    places: PlacesSettings = Field(default_factory=PlacesSettings)
 
     def locator_config(self, where: str, *, common_clock: bool = True) -> LocatorConfig:
         """Return the locator's settings with the keeper's tick length.
@@ -153,6 +157,7 @@ def read_settings(path: Path | None) -> Settings:
     settings.limits_config(str(path), dry_run=True)
     settings.level_config(str(path))
     settings.detector_parameters(str(path))
+    check_sources(settings.source, str(path))
     return settings
 
 

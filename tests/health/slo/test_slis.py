@@ -136,6 +136,23 @@ def test_congestion_needs_both_counters():
     assert slis.congestion(fabric, scopes_of(fabric), ports, only).sum() == 0
 
 
+def test_delivery_counts_what_is_lost_at_either_end():
+    fabric = FABRICS[0]
+    ports = port_entities(fabric)
+    n, names = len(ports), ("rx_packets", "tx_packets", "rx_errors", "rx_crc_errors", "tx_discards")
+    per_s = np.full((5, n), np.nan, dtype=np.float32)
+    rates = Rates(names, np.full(n, 2, np.float32), per_s, np.zeros((5, n), np.uint8))
+    per_s[:, 0] = 100, 100, 3, 9, np.nan  # errors as a whole count, not checksums beside them
+    per_s[:, 1] = 50, np.nan, np.nan, 4, 1
+    per_s[:2, 2] = 1000, 1000  # counts nothing that is lost
+    first_up = 2 * fabric.n_ports
+    per_s[:, first_up] = 10, 0, 0, 0, 20  # more dropped than passed
+    found = dict(zip(scopes_of(fabric).names, slis.delivery(fabric, scopes_of(fabric), ports, rates), strict=True))
+    assert found["fabric"].tolist() == [2 * (200 - 3 + 50 - 5 + 0), 2 * (200 + 50 + 20)]
+    assert found["plane/p0"].tolist() == found["fabric"].tolist()
+    assert found["t0-group/0"].tolist() == found["fabric"].tolist()
+
+
 def test_what_is_usual_is_learnt_and_fades_slowly():
     usual, nodes = new_usual(2), np.array([1])
     assert np.isnan(learn(usual, 0.0, nodes, np.array([5.0])))

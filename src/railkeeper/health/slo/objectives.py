@@ -60,6 +60,7 @@ DEFAULT_SLOS = (
     Slo("fabric-loss", "packet-loss", "fabric", 0.9999, least_total=10_000),
     Slo("plane-loss", "packet-loss", "plane", 0.9999, least_total=10_000),
     Slo("group-loss", "packet-loss", "t0-group", 0.999, least_total=10_000),
+    Slo("delivery", "delivery", "plane", 0.9999, least_total=100_000),
     Slo("congestion", "congestion", "plane", 0.99, least_total=10_000),
     Slo("link-health", "link-health", "fabric", 0.999),
     Slo("path-diversity", "path-diversity", "plane", 0.99),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # name -> (what is counted, what is good)
 SLIS = {
     "packet-loss": ("probes sent", "those that came back whole"),
+    "delivery": ("packets that ports received or sent", "those neither damaged nor dropped"),
     "congestion": ("packets received by NICs", "those neither marked nor trimmed"),
     "link-health": ("links seen, a tick each", "those up and without a fault"),
     "path-diversity": ("paths between NICs of different T0s", "those that cross no broken or denied link"),
@@ -148,6 +149,38 @@ def congestion(fabric: Fabric, scopes: Scopes, ports: Entities, rates: Rates) ->
             fabric.nic_t0_index[nic].astype(np.int64), fabric.node_of(nic).astype(np.int64),
         )
     )  # fmt: skip
+
+
+# What is lost at a port: damaged on arrival, or dropped on the way in or out.
+_LOST = ("rx_errors", "rx_discards", "tx_errors", "tx_discards")
+
+
+def delivery(fabric: Fabric, scopes: Scopes, ports: Entities, rates: Rates) -> Floats:
+    """Return (n_scopes, 2) of packets at ports, by their counters: those neither damaged nor dropped, and all.
+
+    Only ports that count packets and at least one way to lose them say anything. Damaged frames are `rx_errors`, or
+    `rx_crc_errors` where a port counts no errors as a whole.
+    """
+    counts = {name: rates.per_s[i] * rates.dt_s for i, name in enumerate(rates.names)}
+    nothing = np.full(len(ports), np.nan, dtype=np.float32)
+    errors = counts.get("rx_errors", nothing)
+    counts["rx_errors"] = np.where(np.isnan(errors), counts.get("rx_crc_errors", nothing), errors)
+    lost = np.stack([counts.get(name, nothing) for name in _LOST])
+    passed = np.stack([counts.get(name, nothing) for name in ("rx_packets", "tx_packets")])
+    seen = np.flatnonzero((~np.isnan(lost)).any(axis=0) & (~np.isnan(passed)).any(axis=0))
+    bad, total = np.nansum(lost[:, seen], axis=0, dtype=float), np.nansum(passed[:, seen], axis=0, dtype=float)
+    total = np.maximum(total, bad)
+    return scopes.tally(_of_ports(fabric, ports, seen, total - bad, total))
+
+
+def _of_ports(fabric: Fabric, ports: Entities, ids: npt.NDArray[np.intp], good: Floats, total: Floats) -> Amounts:
+    """Return the amounts of ports (either end of any link): rail, plane and T0 group of their link."""
+    link = ids // 2
+    host = link < fabric.n_ports
+    t0 = np.where(host, fabric.link_upper[link], fabric.link_lower[link]).astype(np.int64)
+    rail, plane = np.divmod(ports.domain[ids].astype(np.int64), fabric.planes)
+    node = np.where(host, fabric.node_of(link // fabric.planes), -1).astype(np.int64)
+    return Amounts(good, total, plane, rail, t0 % fabric.t0_per_plane, node)
 
 
 def collective(scopes: Scopes, nodes: Ids, busbw_bps: Floats, usual_bps: Floats, share: float) -> Floats:
