@@ -15,8 +15,10 @@ from railkeeper.cli import (
     demo_cmd,
     export_cmd,
     fabric_cmd,
+    host_cmd,
     journal_cmd,
     lab_cmd,
+    locate_cmd,
     rejudge_cmd,
     run_cmd,
     slo_cmd,
@@ -33,6 +35,8 @@ app = typer.Typer(
 app.command("demo")(demo_cmd.show_demo)
 app.command()(run_cmd.run)
 app.command()(agent_cmd.agent)
+app.command()(locate_cmd.locate)
+app.command()(host_cmd.host)
 app.command()(journal_cmd.status)
 app.command()(journal_cmd.incidents)
 app.command()(journal_cmd.actions)

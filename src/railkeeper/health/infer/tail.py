@@ -1,0 +1,85 @@
+"""How surprising a part's losses are if it is good: tails over the distribution of good rates.
+
+A good part's rate is gamma distributed with the mean and the shape of the fabric's good parts. Were its rate r, the
+chance to see a likelihood at least as far above the one of r is that of the signed root of the likelihood ratio, which
+is close to normal down to counts of a few; the mean of it over r is the tail. So a part that was measured well is judged
+by how rare its rate is, and one that was hardly measured by how rare its count is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from railkeeper.health.infer.problem import Floats
+
+GRID = np.geomspace(1e-6, 12.0, 64)
+"""Rates, -log(1 - share lost), at which likelihoods are taken."""
+
+COARSE = np.array([2e-4, 5e-4, 1.2e-3, 3e-3, 8e-3, 2e-2, 8e-2, 0.5])
+
+DROP_95 = 1.92  # half the 95% point of chi-square with one degree of freedom
+_STEP = math.log(GRID[1] / GRID[0])
+
+
+def good_weights(mean: float, shape: float) -> Floats:
+    """Return (rates of the grid,) the share of good parts about each rate."""
+    log_density = shape * np.log(GRID / mean) - shape * GRID / mean
+    weight = np.exp(log_density - log_density.max())
+    return np.asarray(weight / weight.sum())
+
+
+def log_tail(curve: Floats, weight: Floats) -> float:
+    """Return the natural logarithm of the chance that a good part shows a likelihood curve as extreme as this one."""
+    best = int(curve.argmax())
+    root = np.sqrt(2.0 * np.maximum(curve[best] - curve, 0.0))
+    root[best:] *= -1.0
+    terms = np.log(np.maximum(weight, 1e-300)) + np.array([_log_normal_tail(z) for z in root])
+    return float(np.logaddexp.reduce(terms))
+
+
+def _log_normal_tail(z: float) -> float:
+    if z < 25.0:
+        return math.log(0.5 * math.erfc(z / math.sqrt(2.0)))
+    return -0.5 * z * z - math.log(z * math.sqrt(2.0 * math.pi))
+
+
+def log_ratio(curve: Floats, weight: Floats) -> float:
+    """Return how far the best rate lifts the log-likelihood above that of a good part."""
+    top = float(curve.max())
+    return top - float(np.logaddexp.reduce(curve + np.log(np.maximum(weight, 1e-300))))
+
+
+def peak(curve: Floats) -> float:
+    """Return the rate at the top of a curve, between the points of the grid."""
+    best = int(curve.argmax())
+    if not 0 < best < len(GRID) - 1:
+        return float(GRID[best])
+    a, b, c = curve[best - 1 : best + 2]
+    bend = a - 2 * b + c
+    shift = 0.5 * (a - c) / bend if bend < 0 else 0.0
+    return float(GRID[best] * math.exp(_STEP * min(max(shift, -0.5), 0.5)))
+
+
+def interval(curve: Floats) -> tuple[float, float]:
+    """Return the rates where the curve has fallen by `DROP_95` from its top on either side."""
+    inside = np.flatnonzero(curve >= curve.max() - DROP_95)
+    low, high = int(inside[0]), int(inside[-1])
+    return _crossing(curve, low, -1), _crossing(curve, high, 1)
+
+
+def _crossing(curve: Floats, at: int, step: int) -> float:
+    beyond = at + step
+    if not 0 <= beyond < len(GRID):
+        return float(GRID[at])
+    level = curve.max() - DROP_95
+    part = (curve[at] - level) / max(curve[at] - curve[beyond], 1e-12)
+    return float(GRID[at] * math.exp(step * _STEP * min(max(part, 0.0), 1.0)))
+
+
+def share(rate: float) -> float:
+    """Return the share of packets lost at a rate."""
+    return -math.expm1(-rate)
