@@ -126,9 +126,10 @@ def _limits_ms(s: FleetLocator, columns: Columns) -> Floats32:
 
 
 def _slow_bps(fraction: float, nominal: float, trains: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    some = trains[:: max(1, len(trains) // (1 << 16))]
+    """Return below what a train is slow: the first, or the second where also below the third (half of its peers)."""
+    some = trains[:: (len(trains) >> 16) | 1]  # an odd step, since plans repeat themselves in even ones
     some = some[np.isfinite(some)]
-    peers = float(np.median(some)) if len(some) else np.inf
+    peers = float(np.median(some)) if len(some) else 0.0
     return np.array([fraction * nominal, NEAR_NOMINAL * nominal, OF_PEERS * peers])
 
 
