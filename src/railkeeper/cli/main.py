@@ -21,6 +21,7 @@ from railkeeper.cli import (
     locate_cmd,
     rejudge_cmd,
     run_cmd,
+    signals_cmd,
     slo_cmd,
 )
 from railkeeper.cli.errors import run
@@ -37,6 +38,7 @@ app.command()(run_cmd.run)
 app.command()(agent_cmd.agent)
 app.command()(locate_cmd.locate)
 app.command()(host_cmd.host)
+app.command()(signals_cmd.signals)
 app.command()(journal_cmd.status)
 app.command()(journal_cmd.incidents)
 app.command()(journal_cmd.actions)
