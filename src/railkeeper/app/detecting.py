@@ -14,10 +14,12 @@ from railkeeper.telemetry.fabric_entities import nic_entities, node_entities, po
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy.typing as npt
+
     from railkeeper.fabric.model import Fabric
     from railkeeper.health.detect.finding import Finding, Judged
     from railkeeper.telemetry.entities import Entities
-    from railkeeper.telemetry.frame import Frame
+    from railkeeper.telemetry.frame import Block, Frame
 
 Key = tuple[str, str, int, str]
 
@@ -70,13 +72,18 @@ def key_of(finding: Finding) -> Key:
 
 
 def ports_seen(state: Detecting, frame: Frame) -> PortsSeen:
-    """Return what a frame that was just judged says of the ports; one that is switched off says nothing."""
-    entities = state.entities["port"]
-    block = frame.blocks.get("port")
-    nothing = np.full(len(entities), np.nan, dtype=np.float32)
-    columns = {} if block is None else dict(zip(block.gauge_names, block.gauges, strict=True))
-    up, admin = columns.get("oper_up", nothing), columns.get("admin_up", nothing)
-    return PortsSeen(entities, state.engine.rates["port"].rates, np.where(admin == 0, np.float32(np.nan), up))
+    """Return what a frame that was just judged says of the ports."""
+    entities, block = state.entities["port"], frame.blocks.get("port")
+    up = np.full(len(entities), np.nan, dtype=np.float32) if block is None else port_up(block)
+    return PortsSeen(entities, state.engine.rates["port"].rates, up)
+
+
+def port_up(block: Block) -> npt.NDArray[np.float32]:
+    """Return (n,) of ports: 1 passes packets, 0 does not, NaN unread; one that is switched off says nothing."""
+    nothing = np.full(len(block.t_ns), np.nan, dtype=np.float32)
+    columns = dict(zip(block.gauge_names, block.gauges, strict=True))
+    up = columns.get("oper_up", nothing)
+    return np.where(columns.get("admin_up", nothing) == 0, np.float32(np.nan), up)
 
 
 def _changed(old: Finding | None, new: Finding) -> bool:

@@ -8,6 +8,7 @@ from railkeeper.adapters.runner import Runner
 from railkeeper.health.slo.scopes import Job
 from railkeeper.telemetry.assemble import Assembler
 from railkeeper.telemetry.frame_wire import encode_frame
+from railkeeper.telemetry.named_places import NamedPlaces
 from railkeeper.telemetry.places import FabricPlaces
 
 if TYPE_CHECKING:
@@ -23,22 +24,22 @@ if TYPE_CHECKING:
 class SourceFeed:
     """Asks all sources in a thread of its own; `take` is called by the keeper, once a tick.
 
-    `complain` is told once of each target that fails, and what of its words has no place.
+    Without a fabric, entities are those that the sources name. `complain` is told once of each target that fails.
     """
 
     def __init__(
         self,
-        fabric: Fabric,
+        fabric: Fabric | None,
         sources: Sources,
         places: PlacesSettings,
         *,
         frame_s: float,
         complain: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        self._places = FabricPlaces(fabric, places)
-        self.assembler = Assembler(self._places, max_age_s=max(3 * frame_s, 30.0))
+        known = FabricPlaces(fabric, places) if fabric is not None else None
+        self.assembler = Assembler(known or NamedPlaces(), max_age_s=max(3 * frame_s, 30.0))
         self._runner = Runner(sources.targets, sources.streams)
-        self._jobs = JobsOf(self._places, sources.listers)
+        self._jobs = JobsOf(known.node_id if known else lambda _name: None, sources.listers)
         self._frame_s, self._complain = frame_s, complain
         self._number: int | None = None
         self._told: set[tuple[str, str]] = set()
@@ -58,8 +59,7 @@ class SourceFeed:
 
     def take(self, t_s: float) -> tuple[tuple[bytes, ...], tuple[Job, ...] | None]:
         """Return the frame that ends with a tick (unix s) and the jobs; neither where a frame's time goes on."""
-        # Drained each tick, so that little lies in memory, and the work is spread.
-        self.assembler.add(self._runner.drain())
+        self.gather()
         number = int(t_s // self._frame_s)
         if self._number is None:
             self._number = number
@@ -68,6 +68,10 @@ class SourceFeed:
         self._number = number
         self._tell()
         return encode_frame(self.frame(t_s)), self._jobs.running()
+
+    def gather(self) -> None:
+        """Take in what has come: each tick, so that little lies in memory, and the work is spread."""
+        self.assembler.add(self._runner.drain())
 
     def frame(self, t_s: float) -> Frame:
         """Return the frame that ends now."""
@@ -87,8 +91,8 @@ class SourceFeed:
 class JobsOf:
     """The running jobs as the workload managers list them, by nodes of the fabric."""
 
-    def __init__(self, places: FabricPlaces, listers: Sequence[JobLister]) -> None:
-        self._places, self._listers = places, listers
+    def __init__(self, node_id: Callable[[str], int | None], listers: Sequence[JobLister]) -> None:
+        self._node_id, self._listers = node_id, listers
 
     def running(self) -> tuple[Job, ...] | None:
         """Return the jobs that run on nodes of the fabric; None where no manager has said anything yet."""
@@ -100,4 +104,4 @@ class JobsOf:
         return tuple(sorted(job for job in found if job.nodes))
 
     def _ids(self, names: Sequence[str]) -> set[int]:
-        return {node for name in names if (node := self._places.node_id(name)) is not None}
+        return {node for name in names if (node := self._node_id(name)) is not None}

@@ -19,6 +19,7 @@ from railkeeper.cli import (
     journal_cmd,
     lab_cmd,
     locate_cmd,
+    look_cmd,
     rejudge_cmd,
     run_cmd,
     signals_cmd,
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo_cmd.show_demo)
 app.command()(run_cmd.run)
+app.command()(look_cmd.look)
 app.command()(agent_cmd.agent)
 app.command()(locate_cmd.locate)
 app.command()(host_cmd.host)

@@ -14,7 +14,7 @@ import numpy as np
 from railkeeper.fabric.model import DOWN, UP
 from railkeeper.health.slo.scopes import Amounts
 from railkeeper.probe.pathstats import HIST_EDGES_NS
-from railkeeper.telemetry.entities import NIC_END
+from railkeeper.telemetry.entities import NIC_END, UNKNOWN_ROLE
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from railkeeper.telemetry.frame import Rates
 
     Floats = npt.NDArray[np.float64]
+    OfPorts = tuple[npt.NDArray[np.intp], Floats, Floats]
     Ids = npt.NDArray[np.int64]
 
 # name -> (what is counted, what is good)
@@ -130,25 +131,24 @@ def path_diversity(fabric: Fabric, scopes: Scopes, broken: Ids) -> Floats:
 
 
 def congestion(fabric: Fabric, scopes: Scopes, ports: Entities, rates: Rates) -> Floats:
-    """Return (n_scopes, 2) of packets received by NICs' ports: those neither marked nor trimmed, and all.
+    """Return (n_scopes, 2) of packets received by NICs' ports: those neither marked nor trimmed, and all."""
+    return scopes.tally(_of_ports(fabric, ports, *uncongested(ports, rates)))
+
+
+def uncongested(ports: Entities, rates: Rates) -> OfPorts:
+    """Return which NICs' ports say anything of congestion, (m,) good and total packets of each.
 
     Only ports that count both packets and marks say anything; trims are added where they are counted.
     """
-    columns = {name: rates.per_s[i] * rates.dt_s for i, name in enumerate(rates.names)}
-    packets, marked = columns.get("rx_packets"), columns.get("ecn_marked_rx")
+    counts = {name: rates.per_s[i] * rates.dt_s for i, name in enumerate(rates.names)}
+    packets, marked = counts.get("rx_packets"), counts.get("ecn_marked_rx")
     if packets is None or marked is None:
-        return np.zeros((len(scopes), 2))
-    seen = np.flatnonzero((ports.role == NIC_END) & ~np.isnan(packets) & ~np.isnan(marked))
-    bad = marked[seen] + np.nan_to_num(columns.get("trim_naks_rx", np.zeros(len(ports)))[seen])
+        return np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
+    nic = (ports.role == NIC_END) | (ports.role == UNKNOWN_ROLE)
+    seen = np.flatnonzero(nic & ~np.isnan(packets) & ~np.isnan(marked))
+    bad = marked[seen] + np.nan_to_num(counts.get("trim_naks_rx", np.zeros(len(ports)))[seen])
     total = packets[seen].astype(np.float64)
-    port = seen // 2
-    nic, plane = np.divmod(port, fabric.planes)
-    return scopes.tally(
-        Amounts(
-            np.maximum(total - bad, 0.0), total, plane.astype(np.int64), fabric.nic_rail[nic].astype(np.int64),
-            fabric.nic_t0_index[nic].astype(np.int64), fabric.node_of(nic).astype(np.int64),
-        )
-    )  # fmt: skip
+    return seen, np.maximum(total - bad, 0.0), total
 
 
 # What is lost at a port: damaged on arrival, or dropped on the way in or out.
@@ -156,13 +156,18 @@ _LOST = ("rx_errors", "rx_discards", "tx_errors", "tx_discards")
 
 
 def delivery(fabric: Fabric, scopes: Scopes, ports: Entities, rates: Rates) -> Floats:
-    """Return (n_scopes, 2) of packets at ports, by their counters: those neither damaged nor dropped, and all.
+    """Return (n_scopes, 2) of packets at ports, by their counters: those neither damaged nor dropped, and all."""
+    return scopes.tally(_of_ports(fabric, ports, *delivered(rates)))
+
+
+def delivered(rates: Rates) -> OfPorts:
+    """Return which ports say anything of losses, (m,) good and total packets of each.
 
     Only ports that count packets and at least one way to lose them say anything. Damaged frames are `rx_errors`, or
     `rx_crc_errors` where a port counts no errors as a whole.
     """
     counts = {name: rates.per_s[i] * rates.dt_s for i, name in enumerate(rates.names)}
-    nothing = np.full(len(ports), np.nan, dtype=np.float32)
+    nothing = np.full(len(rates.dt_s), np.nan, dtype=np.float32)
     errors = counts.get("rx_errors", nothing)
     counts["rx_errors"] = np.where(np.isnan(errors), counts.get("rx_crc_errors", nothing), errors)
     lost = np.stack([counts.get(name, nothing) for name in _LOST])
@@ -170,7 +175,7 @@ def delivery(fabric: Fabric, scopes: Scopes, ports: Entities, rates: Rates) -> F
     seen = np.flatnonzero((~np.isnan(lost)).any(axis=0) & (~np.isnan(passed)).any(axis=0))
     bad, total = np.nansum(lost[:, seen], axis=0, dtype=float), np.nansum(passed[:, seen], axis=0, dtype=float)
     total = np.maximum(total, bad)
-    return scopes.tally(_of_ports(fabric, ports, seen, total - bad, total))
+    return seen, total - bad, total
 
 
 def _of_ports(fabric: Fabric, ports: Entities, ids: npt.NDArray[np.intp], good: Floats, total: Floats) -> Amounts:

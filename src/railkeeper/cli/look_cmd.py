@@ -1,0 +1,229 @@
+"""`railkeeper look`: points at sources, and shows service levels by plane and the worst parts, with their evidence."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from railkeeper.app.events import SCHEMA
+from railkeeper.app.look import Look, Part, Report
+from railkeeper.app.settings import Settings, read_settings
+from railkeeper.app.settings_sources import HostSource, PrometheusSource, SonicSource
+from railkeeper.base.errors import InputError
+from railkeeper.fabric.model import Fabric
+from railkeeper.fabric.spec import read_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from railkeeper.app.feed import SourceFeed
+    from railkeeper.app.settings_sources import AnySource
+
+SHOWN_EVIDENCE = 4
+
+
+def look(
+    *,
+    prometheus: Annotated[list[str] | None, typer.Option(help="URL of metrics to scrape; may be repeated.")] = None,
+    sonic: Annotated[
+        list[str] | None, typer.Option(help="SWITCH=redis://HOST[:PORT] or SWITCH=unix:///PATH; may be repeated.")
+    ] = None,
+    host: Annotated[bool, typer.Option("--host", help="Read this host.")] = False,
+    config: Annotated[Path | None, typer.Option("--config", help="A settings file with sources and places.")] = None,
+    fabric: Annotated[Path | None, typer.Option("--fabric", help="Fabric spec; without one all is one plane.")] = None,
+    every_s: Annotated[float, typer.Option("--every", help="Seconds of a frame.", min=1, max=600)] = 10.0,
+    for_s: Annotated[float | None, typer.Option("--for", help="Stop after this many seconds.", min=0)] = None,
+    worst: Annotated[int, typer.Option(help="How many parts are shown.", min=1, max=1000)] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON Lines, one a frame.")] = False,
+) -> None:
+    """Look at whatever there is: sources in, service levels and the worst parts out. Nothing is kept, nothing acted."""
+    settings = read_settings(config)
+    sources = [*settings.source, *_asked(prometheus or [], sonic or [], host, every_s)]
+    if not sources:
+        raise InputError(
+            "sources", "none is given", "--prometheus URL, --sonic SWITCH=ADDRESS, --host or --config FILE"
+        )
+    spec = fabric or _spec_of(config, settings)
+    shape = Fabric(read_spec(spec)) if spec else None
+    parameters = settings.detector_parameters(str(config or "settings"))
+    shown = Look(shape, parameters, every_s)
+    with Feeding(shape, sources, settings, every_s) as feed:
+        for t_s in _frames(every_s, for_s, feed):
+            _show(shown.report(feed.frame(t_s)), feed, worst, as_json=as_json)
+
+
+class Feeding:
+    """A feed that runs as long as the context."""
+
+    def __init__(self, fabric: Fabric | None, sources: list[AnySource], settings: Settings, every_s: float) -> None:
+        # Clients of all those protocols take long to import: only who has sources waits for them.
+        from railkeeper.app.feed import SourceFeed  # noqa: PLC0415
+        from railkeeper.app.sources import make_sources  # noqa: PLC0415
+
+        self.feed = SourceFeed(
+            fabric, make_sources(sources), settings.places, frame_s=every_s,
+            complain=lambda text: print(f"railkeeper: {text}", file=sys.stderr, flush=True),
+        )  # fmt: skip
+
+    def __enter__(self) -> SourceFeed:
+        self.feed.start()
+        return self.feed
+
+    def __exit__(self, *_: object) -> None:
+        self.feed.close()
+
+
+def _asked(prometheus: list[str], sonic: list[str], host: bool, every_s: float) -> list[AnySource]:
+    """Return the sources that options name."""
+    times: dict[str, Any] = {"interval_s": every_s / 2, "timeout_s": min(5.0, every_s / 2)}
+    asked: list[AnySource] = []
+    if prometheus:
+        asked.append(PrometheusSource(kind="prometheus", name="prometheus", targets=prometheus, **times))
+    if sonic:
+        asked.append(SonicSource(kind="sonic", name="sonic", targets=dict(map(_switch, sonic)), **times))
+    if host:
+        asked.append(HostSource(kind="host", name="host", **times))
+    return asked
+
+
+def _switch(text: str) -> tuple[str, str]:
+    name, _, address = text.partition("=")
+    if not (name and address):
+        raise InputError("--sonic", f"is {text!r}", "SWITCH=redis://HOST:PORT")
+    return name, address
+
+
+def _spec_of(config: Path | None, settings: Settings) -> Path | None:
+    name = settings.keeper.fabric
+    if not name:
+        return None
+    return config.parent / name if config else Path(name)
+
+
+def _frames(every_s: float, for_s: float | None, feed: SourceFeed) -> Iterator[float]:
+    """Yield the end of each frame (unix s) when it has come."""
+    begin = time.time()
+    until = None if for_s is None else begin + for_s
+    end = begin + every_s
+    while until is None or end <= until + 0.001:
+        while (left := end - time.time()) > 0:
+            time.sleep(min(left, 0.5))
+            feed.gather()
+        yield end
+        end += every_s
+
+
+def _show(report: Report, feed: SourceFeed, worst: int, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(_document(report, feed, worst)), flush=True)
+    else:
+        Console().print(_page(report, feed, worst))
+
+
+def _document(report: Report, feed: SourceFeed, worst: int) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "t": round(report.t_s, 3),
+        "seen": report.seen,
+        "levels": {
+            sli: {plane: {"good": good, "total": total, "ratio": good / total} for plane, (good, total) in by.items()}
+            for sli, by in report.levels.items()
+        },
+        "not_well": len(report.parts),
+        "worst": [_part(part) for part in report.parts[:worst]],
+        "no_data": report.blind,
+        "errors": report.errors,
+        "sources": [
+            {"source": s.source, "target": s.target, "state": s.state, "age_s": _age(s, report), "error": s.error}
+            for s in feed.statuses()
+        ],
+        "values": vars(feed.assembler.counts),
+        "unbound": len(feed.assembler.unbound),
+        "unplaced": len(feed.assembler.unplaced),
+    }
+
+
+def _age(status: Any, report: Report) -> float | None:
+    return None if status.last_ok_ns is None else round(report.t_s - status.last_ok_ns / 1e9, 3)
+
+
+def _part(part: Part) -> dict[str, Any]:
+    findings = [
+        {
+            "detector": f.detector, "signal": f.signal, "verdict": f.verdict, "value": _plain(f.value),
+            "expected": _plain(f.expected), "unit": f.unit, "against": f.against, "since_s": round(f.since_s, 3),
+            "confidence": round(f.confidence, 4), "evidence": list(f.evidence),
+        }
+        for f in part.findings
+    ]  # fmt: skip
+    return {"name": part.name, "score": round(part.score, 4), "findings": findings}
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if value == value and abs(value) != float("inf") else None  # noqa: PLR0124  NaN
+
+
+def _page(report: Report, feed: SourceFeed, worst: int) -> Group:
+    clock = time.strftime("%H:%M:%S", time.localtime(report.t_s))
+    seen = ", ".join(f"{n} {kind}s" for kind, n in report.seen.items()) or "nothing"
+    head = Text(f"{clock}  read: {seen}", style="bold")
+    return Group(head, _sources(feed, report), _levels(report), *_parts(report, worst), _leftovers(report, feed))
+
+
+def _sources(feed: SourceFeed, report: Report) -> Table:
+    statuses = feed.statuses()
+    table = Table("source", "targets", "answer", "oldest", "trouble")
+    for name in dict.fromkeys(s.source for s in statuses):
+        mine = [s for s in statuses if s.source == name]
+        good = [s for s in mine if s.state == "ok"]
+        ages = [age for s in good if (age := _age(s, report)) is not None]
+        trouble = next((f"{s.target}: {s.error}" for s in mine if s.error and s.state != "ok"), "")
+        table.add_row(name, str(len(mine)), str(len(good)), f"{max(ages):.0f} s" if ages else "-", trouble)
+    return table
+
+
+def _levels(report: Report) -> Table | Text:
+    planes = sorted({plane for by in report.levels.values() for plane in by}, key=lambda p: (len(p), p))
+    if not planes:
+        return Text("No port was read: no service level can be told.", style="yellow")
+    table = Table("good share of", *planes)
+    for sli, by in report.levels.items():
+        table.add_row(sli, *(_share(by.get(plane)) for plane in planes))
+    return table
+
+
+def _share(amounts: tuple[float, float] | None) -> str:
+    if amounts is None:
+        return "[dim]no data[/]"
+    share = amounts[0] / amounts[1]
+    colour = "green" if share >= 0.9999 else "yellow" if share >= 0.99 else "red"
+    return f"[{colour}]{100 * share:.4f}%[/]"
+
+
+def _parts(report: Report, worst: int) -> list[Text]:
+    if not report.parts:
+        return [Text("Nothing that was read is unwell.", style="green")]
+    out = [Text(f"{len(report.parts)} parts are not well; the worst:", style="bold")]
+    for number, part in enumerate(report.parts[:worst], 1):
+        verdict = part.findings[0].verdict
+        out.append(Text(f"{number}. {part.name}: {verdict}", style="red" if verdict == "failed" else "yellow"))
+        lines = [f"{f.detector}: {line}" for f in part.findings for line in f.evidence or (f.signal,)]
+        out += [Text(f"   {line}") for line in lines[:SHOWN_EVIDENCE]]
+    return out
+
+
+def _leftovers(report: Report, feed: SourceFeed) -> Text:
+    blind = sum(1 for n in report.blind.values() if n)
+    text = f"{len(feed.assembler.unbound)} unknown names, {len(feed.assembler.unplaced)} objects without a place"
+    text += f", {blind} detectors lack data of some entities"
+    for name, error in report.errors.items():
+        text += f"\n{name} failed: {error}"
+    return Text(text, style="dim")
