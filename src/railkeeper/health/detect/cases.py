@@ -36,7 +36,7 @@ PERSISTENCE = {
 
 @dataclass(frozen=True)
 class Said:
-    """What a detector says of one entity at a hit: the fields of a Finding that it knows."""
+    """What a detector says of one entity at a hit: fields of a Finding; since_s if it is not the first hit."""
 
     signal: str
     value: float
@@ -47,6 +47,7 @@ class Said:
     evidence: tuple[str, ...]
     verdict: int = V_DEGRADED
     others: tuple[int, ...] = ()
+    since_s: float | None = None
 
 
 @dataclass
@@ -160,6 +161,7 @@ def _finding(held: Cases, view: View, now: tuple[Ids, Floats], since: npt.NDArra
     return Finding(
         detector=held.about.name, kind=view.entities.kind, entity=entity, verdict=VERDICTS[said.verdict],
         signal=said.signal, value=said.value, expected=said.expected, unit=said.unit, against=said.against,
-        since_s=float(since[group.members].min()), confidence=said.confidence,
+        since_s=float(since[group.members].min()) if said.since_s is None else said.since_s,
+        confidence=said.confidence,
         evidence=(group.words, *said.evidence) if group.words else said.evidence, others=tuple(sorted(rest)),
     )  # fmt: skip

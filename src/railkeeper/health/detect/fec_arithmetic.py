@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.detect.known import column
+from railkeeper.health.detect.known import at, column
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from railkeeper.health.detect.view import View
 
+    Ids = npt.NDArray[np.int32]
     Floats = npt.NDArray[np.float32]
     Doubles = npt.NDArray[np.float64]
 
@@ -58,6 +59,17 @@ def _wrong_bits(view: View) -> Floats | None:
         return repaired
     lanes = [lane for name in view.parts("lane_errors") if (lane := column(view, name)) is not None]
     return np.sum(lanes, axis=0, dtype=np.float32) if lanes else None
+
+
+def pre_fec_ber_at(view: View, ids: Ids) -> Floats:
+    """Return (m,) the same ratio as `pre_fec_ber`, of some ports only."""
+    wrong, bits = at(view, "fec_corrected_bits", ids), at(view, "rx_bits", ids)
+    if view.rate("fec_corrected_bits") is None and view.parts("lane_errors"):
+        wrong = np.sum([at(view, name, ids) for name in view.parts("lane_errors")], axis=0, dtype=np.float32)
+    if view.rate("rx_bits") is None:
+        bits = at(view, "speed_gbps", ids) * np.float32(1e9 * LINE_SHARE)
+    ratio = (wrong / np.where(bits > 0, bits, np.float32(np.nan))).astype(np.float32)
+    return np.where(np.isnan(ratio), at(view, "pre_fec_ber", ids), ratio)
 
 
 def by_chance(mean: Doubles, least: int) -> Doubles:

@@ -99,7 +99,7 @@ def _say(view: View, port: int, since_s: float) -> Said:
     return Said(
         "oper_up", 0.0, 1.0, "bool", "peers" if oper[1] > HALF else "limit", sure * (0.5 + 0.5 * float(known)),
         (f"down for {seconds:.0f} s, {on}", story.format(there=there)),
-        V_FAILED if np.isfinite(oper[1]) or other < 0 else V_DEGRADED, () if other < 0 else (other,),
+        V_FAILED if np.isfinite(oper[1]) or other < 0 else V_DEGRADED, () if other < 0 else (other,), since_s,
     )  # fmt: skip
 
 
