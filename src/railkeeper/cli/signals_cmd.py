@@ -119,7 +119,7 @@ def _native(binder: Binder, dialects: tuple[Dialect, ...], native: str) -> dict[
         hit = binder.look(dialect.name, native)
         if isinstance(hit, Bound):
             bound.append({**binding_data(hit.row), "column": hit.column, "text": hit.signal.text})
-        elif isinstance(hit, Known):
+        elif isinstance(hit, Known) and (len(dialects) == 1 or not hit.catches_all):
             known.append({"dialect": dialect.name, "native": native, "why": hit.why})
     return {"native": native, "bound": bound, "known": known}
 
@@ -129,7 +129,7 @@ def _unbound(binder: Binder, dialects: tuple[Dialect, ...], file: str, *, given:
     chosen = dialects if given else _likely(binder, dialects, listing)
     bound, known, unbound = [], [], []
     for name in listing.names:
-        hits = [(d, hit) for d in chosen if (hit := binder.look(d.name, name)) is not None]
+        hits = [(d, hit) for d in chosen if (hit := binder.look(d.name, name)) and _says(hit, alone=len(chosen) == 1)]
         best = next((h for h in hits if isinstance(h[1], Bound)), hits[0] if hits else None)
         if best is None:
             unbound.append({"native": name, "sample": listing.names[name]})
@@ -141,6 +141,11 @@ def _unbound(binder: Binder, dialects: tuple[Dialect, ...], file: str, *, given:
         "form": listing.form, "dialects": [d.name for d in chosen], "names": len(listing.names), "bound": bound,
         "known": known, "unbound": unbound,
     }  # fmt: skip
+
+
+def _says(hit: Bound | Known, *, alone: bool) -> bool:
+    """Return whether a dialect says something of just this name; one that takes all names counts only where asked."""
+    return alone or isinstance(hit, Bound) or not hit.catches_all
 
 
 def _likely(binder: Binder, dialects: tuple[Dialect, ...], listing: Listing) -> tuple[Dialect, ...]:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from railkeeper.base.errors import InputError
-from railkeeper.telemetry.bindings import shipped
+from railkeeper.telemetry.bindings import ANY, shipped
 from railkeeper.telemetry.signals import NUMBERED
 
 if TYPE_CHECKING:
@@ -39,9 +39,15 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A native name that is understood and not wanted."""
+    """A native name that is understood and not wanted; `native` is the name or pattern that says so."""
 
+    native: str
     why: str
+
+    @property
+    def catches_all(self) -> bool:
+        """Whether the dialect says this of whatever name."""
+        return self.native == ANY
 
 
 class Binder:
@@ -89,7 +95,7 @@ class Binder:
         if row is not None:
             return bound(row, row.part)
         if native in source.known:
-            return Known(source.known[native])
+            return Known(native, source.known[native])
         return _by_pattern(source, native)
 
 
@@ -122,7 +128,7 @@ def _by_pattern(source: Dialect, native: str) -> Bound | Known | None:
             part = str(int(match[1]) - row.base) if match.lastindex else row.part
             if not part or valid_part(row.signal, part):
                 return bound(row, part)
-    for pattern, why in source.known_patterns:
+    for pattern, known, why in source.known_patterns:
         if pattern.fullmatch(native):
-            return Known(why)
+            return Known(known, why)
     return None

@@ -96,7 +96,7 @@ class Dialect:
     aliases: tuple[str, ...] = ()
     exact: Mapping[str, Binding] = field(default_factory=dict)
     patterns: tuple[tuple[re.Pattern[str], Binding], ...] = ()
-    known_patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
+    known_patterns: tuple[tuple[re.Pattern[str], str, str], ...] = ()
 
 
 class _Head(BaseModel):
@@ -198,7 +198,7 @@ def _dialect(valid: _File, rows: tuple[Binding, ...]) -> Dialect:
         max_age_s=head.max_age_s, rows=rows, known=valid.known, aliases=tuple(head.aliases),
         exact={row.native: row for row in rows if not _is_pattern(row.native)},
         patterns=tuple((_compiled(row.native), row) for row in rows if _is_pattern(row.native)),
-        known_patterns=tuple((_compiled(k), why) for k, why in valid.known.items() if _is_pattern(k)),
+        known_patterns=tuple((_compiled(k), k, why) for k, why in valid.known.items() if _is_pattern(k)),
     )  # fmt: skip
 
 

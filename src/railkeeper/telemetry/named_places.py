@@ -132,8 +132,11 @@ class NamedPlaces:
         switch = self._kinds["switch"].add(name, side=_SWITCH_SIDE)
         if kind == "switch":
             return switch
-        interface = self._near.interface(name, said.interface_of(reading.labels))
-        if kind != "port" or not interface:
+        said_name = said.interface_of(reading.labels)
+        interface = self._near.interface(name, said_name)
+        # A component is a port only where the switch has said which port's transceiver it is.
+        lost = said_name == reading.labels.get("component") and interface == said_name
+        if kind != "port" or not interface or lost:
             return UNPLACED
         return self._kinds["port"].add(f"{name}/{interface}", owner=switch, side=_SWITCH_SIDE)
 
