@@ -149,19 +149,17 @@ class SonicTarget:
                     thing = next(at)
                     tally.count(key, answer, expected=prefix == "COUNTERS")
                     if answer:
-                        found.append(_Found(kind, dialect, thing, answer, time.time_ns()))
+                        found += _parts(kind, dialect, thing, answer, time.time_ns())
         return found
 
     def _placed(self, found: Sequence[_Found]) -> list[Reading]:
         """Return the readings, each with the time at which its group of counters was read by the switch."""
-        parts = [(one, *part) for one in found for part in one.parts()]
-        self._clock.learn([(group, stamp, one.read_ns) for one, group, stamp, _ in parts if stamp is not None])
-        return [self._reading(one, group, stamp, values) for one, group, stamp, values in parts]
+        self._clock.learn([(one.group, one.stamp, one.read_ns) for one in found if one.stamp is not None])
+        return [self._reading(one) for one in found]
 
-    def _reading(self, one: _Found, group: str, stamp: int | None, values: dict[str, Value]) -> Reading:
-        t_ns = one.read_ns if stamp is None else self._clock.unix_ns((one.thing.oid, group), stamp)
-        if group in self._stopped:
-            values = dict.fromkeys(values)
+    def _reading(self, one: _Found) -> Reading:
+        t_ns = one.read_ns if one.stamp is None else self._clock.unix_ns((one.thing.oid, one.group), one.stamp)
+        values = dict.fromkeys(one.values) if one.group in self._stopped else one.values
         for name in self._uncounted & values.keys():
             values[name] = None
         return self._told(one.dialect, one.thing.labels, t_ns, values)
@@ -185,20 +183,21 @@ class SonicTarget:
 
 @dataclass(frozen=True)
 class _Found:
-    """One hash of one object."""
+    """The fields of one hash that one group writes; stamp: on the switch's clock, None if it has none."""
 
-    kind: Kind
     dialect: str
     thing: Thing
-    hash: Mapping[bytes, bytes]
+    group: str
+    stamp: int | None
+    values: dict[str, Value]
     read_ns: int
 
-    def parts(self) -> list[tuple[str, int | None, dict[str, Value]]]:
-        """Return (group, its stamp, its fields) of the hash."""
-        if self.dialect != self.kind.dialect:
-            return [("", None, values_of.numbers(self.hash))]
-        groups = values_of.by_group(self.hash, self.kind.groups)
-        return [(group, stamp, values) for group, (stamp, values) in groups.items()]
+
+def _parts(kind: Kind, dialect: str, thing: Thing, answer: Mapping[bytes, bytes], read_ns: int) -> list[_Found]:
+    if dialect != kind.dialect:
+        return [_Found(dialect, thing, "", None, values_of.numbers(answer), read_ns)]
+    groups = values_of.by_group(answer, kind.groups)
+    return [_Found(dialect, thing, group, stamp, values, read_ns) for group, (stamp, values) in groups.items()]
 
 
 def _prefixes(kind: Kind, due: set[str]) -> list[tuple[str, str]]:
