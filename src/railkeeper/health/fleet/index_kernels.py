@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Ints = npt.NDArray[np.int32]
+    Longs = npt.NDArray[np.int64]
+    Bytes = npt.NDArray[np.uint8]
     Floats32 = npt.NDArray[np.float32]
 
 
@@ -35,6 +37,43 @@ def rows_by_link(crossed: Ints, start: Ints, row: Ints) -> None:
     for d in range(len(start) - 1):
         start[d] = start[d + 1]
     start[len(start) - 1] = total
+
+
+@njit(cache=True)
+def links_by_part(parts_of_link: Ints, start: Ints, link: Ints) -> None:
+    """Fill `link` with the links of each part, ascending; `start` (parts + 1,) must be zero at first."""
+    n = parts_of_link.shape[0]
+    for i in range(n):
+        for p in parts_of_link[i]:
+            if p >= 0:
+                start[p + 1] += 1
+    for p in range(len(start) - 1):
+        start[p + 1] += start[p]
+    at = start[:-1].copy()
+    for i in range(n):
+        for p in parts_of_link[i]:
+            if p >= 0:
+                link[at[p]] = i
+                at[p] += 1
+
+
+@njit(cache=True)
+def rows_over(directed: Longs, start: Ints, row: Ints, marks: Bytes) -> Ints:
+    """Return all rows over any of some directed links, in no order; `marks` (rows,) is all 0, and is so afterwards."""
+    most = 0
+    for d in directed:
+        most += start[d + 1] - start[d]
+    out = np.empty(most, dtype=np.int32)
+    n = 0
+    for d in directed:
+        for k in range(start[d], start[d + 1]):
+            if marks[row[k]] == 0:
+                marks[row[k]] = 1
+                out[n] = row[k]
+                n += 1
+    for k in range(n):
+        marks[out[k]] = 0
+    return out[:n]
 
 
 @njit(cache=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from railkeeper.health.fleet.follow import begin_following
-from railkeeper.health.fleet.solve import CLOSE, Counted, Suspect, explain, neighbourhood
+from railkeeper.health.fleet.solve import BOTH, CLOSE, Counted, Suspect, explain, neighbourhood
 from railkeeper.health.fleet.state import PER_NEAR, Columns, FleetLocator, Memory, Waiting
 from railkeeper.health.fleet.take import wrong_now
 from railkeeper.health.fleet.window_kernels import WINDOWS
@@ -49,11 +50,15 @@ def judge_losses(
         if not len(entities):
             continue
         counted = _count(s, m, family, columns, entities, scale, explained)
-        for suspect in explain(counted, s.threshold):
+        suspects = explain(counted, s.threshold)
+        for suspect in suspects:
             row = counted.hood.rows_of(suspect.hyp)[0]
             explained = np.union1d(explained, counted.hood.rows[row])
             if _certain(s, m, family, suspect):
                 begin_following(s, m, family, suspect, counted, ports, since=s.waiting[family, suspect.part].first)
+        if suspects:
+            looked_at = np.setdiff1d(entities, _unsettled(s, family, counted, explained))
+            hits = hits[~np.isin(hits[:, 0], looked_at)]
 
 
 def _count(
@@ -61,7 +66,7 @@ def _count(
 ) -> Counted:
     """Return the neighbourhood of entities with its counts; rows that are explained already count nothing."""
     parts = _suspected(s, m, family, _foremost(m, family, entities, scale), scale)
-    links = np.unique(np.concatenate([s.space.links(int(p)) for p in parts])).astype(np.int64)
+    links = np.unique(s.space.links_of_all(parts)[0]).astype(np.int64)
     rows = m.index.rows_over(np.concatenate([2 * links, 2 * links + 1]))
     hood = neighbourhood(m.index, s.space, parts, rows, m.part_scratch)
     n, x = _of_rows(m, family, columns, rows, scale)
@@ -71,6 +76,19 @@ def _count(
     x = np.minimum(np.where(silent, 0, x), n)
     usual = s.background[family] * PER_NEAR[m.index.group[rows]]
     return Counted(hood, n.astype(np.float64), x.astype(np.float64), (1 - usual) * believed)
+
+
+def _unsettled(s: FleetLocator, family: str, counted: Counted, explained: Longs) -> Longs:
+    """Return the entities on which something stands out even without the rows that are explained."""
+    hood = counted.hood
+    left = np.where(np.isin(hood.rows, explained, assume_unique=True), 0.0, 1.0)
+    of_entry = np.repeat(np.arange(hood.n_hyps), np.diff(hood.start))
+    x = np.bincount(of_entry, weights=(left * counted.x)[hood.row], minlength=hood.n_hyps)
+    n = np.bincount(of_entry, weights=(left * counted.n)[hood.row], minlength=hood.n_hyps)
+    hyp = np.array([h for h in np.flatnonzero(x) if surprise(x[h], s.background[family] * n[h]) >= SCREEN], dtype=int)
+    part, way = hood.parts[hyp // 3], hyp % 3
+    link = part < s.fabric.n_links
+    return np.concatenate([(2 * part + way)[link & (way < BOTH)], (part + s.fabric.n_links)[~link & (way == BOTH)]])
 
 
 def _of_rows(m: Memory, family: str, columns: Columns, rows: Longs, scale: int) -> tuple[Longs, Longs]:
@@ -92,27 +110,43 @@ def _foremost(m: Memory, family: str, entities: Longs, scale: int) -> Longs:
 
 
 def _suspected(s: FleetLocator, m: Memory, family: str, entities: Longs, scale: int) -> Longs:
-    """Return the parts that may be at fault: those that stand out, and small parts around links that do."""
+    """Return the parts that may be at fault: links that stand out, and wider parts that a single link can't stand for.
+
+    A wider part of which only one link stands out is no better an explanation, unless no row crosses its others.
+    """
     n_links = s.fabric.n_links
     links = np.unique(entities[entities < 2 * n_links] >> 1)
     wide = entities[entities >= 2 * n_links] - n_links
-    around = s.space.parts_of_link[links].ravel()
-    around = np.unique(around[around >= 0]).astype(np.int64)
-    near = around[(s.space.size(around) < BIG)]
+    around = s.space.parts_of_link[links, 1:].ravel()
+    around, count = np.unique(around[around >= 0], return_counts=True)
+    single = around[count == 1].astype(np.int64)
+    alone = single[~_others_probed(s, m, single)]
+    wide = np.unique(np.concatenate([np.setdiff1d(wide, single), around[count > 1].astype(np.int64), alone]))
     big = s.space.size(wide) >= BIG
-    spread = [p for p in wide[big].tolist() if _spread(s, m, family, p, scale)]
-    return np.unique(np.concatenate([links, near, wide[~big], np.array(spread, dtype=np.int64)]))
+    spread = wide[big][_spread(s, m, family, wide[big], scale)]
+    return np.unique(np.concatenate([links, wide[~big], spread]))
 
 
-def _spread(s: FleetLocator, m: Memory, family: str, part: int, scale: int) -> bool:
-    """Whether a big part's losses stand out even without the few links that lose most."""
-    links = s.space.links(part).astype(np.int64)
-    ways = [m.wrong[family].of_entities(scale, 2 * links + d) for d in (0, 1)]
-    x = np.maximum(*ways)
-    rest = np.argsort(x, kind="stable")[: len(x) - math.ceil(TOP_SHARE * len(x))]
-    nominal = float(np.maximum(m.nominal[2 * links], m.nominal[2 * links + 1])[rest].sum())
-    ticks = ticks_held(m.wrong[family].tick)[WINDOWS if scale == NOW else scale]
-    return surprise(float(x[rest].sum()), s.background[family] * nominal * float(ticks)) >= SCREEN
+def _others_probed(s: FleetLocator, m: Memory, parts: Longs) -> npt.NDArray[np.bool_]:
+    """Return whether more than one link of each part is crossed by any row."""
+    links, bounds = s.space.links_of_all(parts)
+    probed = np.concatenate([[0], np.cumsum(m.index.probed(links.astype(np.int64)))])
+    return np.asarray(probed[bounds[1:]] - probed[bounds[:-1]] > 1)
+
+
+def _spread(s: FleetLocator, m: Memory, family: str, parts: Longs, scale: int) -> npt.NDArray[np.bool_]:
+    """Return whether the losses of big parts stand out even without the few links that lose most."""
+    links, bounds = s.space.links_of_all(parts)
+    up = 2 * links.astype(np.int64)
+    x = np.maximum(*(m.wrong[family].of_entities(scale, up + d) for d in (0, 1)))
+    nominal = np.maximum(m.nominal[up], m.nominal[up + 1])
+    ticks = float(ticks_held(m.wrong[family].tick)[WINDOWS if scale == NOW else scale])
+    out = np.zeros(len(parts), dtype=np.bool_)
+    for i, (a, b) in enumerate(pairwise(bounds.tolist())):
+        rest = np.argsort(x[a:b], kind="stable")[: b - a - math.ceil(TOP_SHARE * (b - a))]
+        expected = s.background[family] * ticks * float(nominal[a:b][rest].sum())
+        out[i] = surprise(float(x[a:b][rest].sum()), expected) >= SCREEN
+    return out
 
 
 def surprise(x: float, mu: float) -> float:

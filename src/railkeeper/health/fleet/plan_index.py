@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from railkeeper.fabric.paths import PathKind, Paths, join_paths, links_crossed, same_t0
-from railkeeper.health.fleet.index_kernels import rows_by_link
+from railkeeper.health.fleet.index_kernels import rows_by_link, rows_over
 from railkeeper.health.rows import path_keys
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class PlanIndex:
     row: Ints
     _last: Paths | None = None
     _place: Longs | None = None
+    _marks: npt.NDArray[np.uint8] | None = field(default=None, repr=False)
     _sorted: tuple[Longs, Longs] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -69,9 +70,14 @@ class PlanIndex:
 
     def rows_over(self, directed: npt.NDArray[np.integer]) -> Longs:
         """Return all rows over any of some directed links, ascending."""
-        begin, count = self.start[directed].astype(np.int64), np.diff(self.start)[directed]
-        offset = np.repeat(begin - np.concatenate([[0], np.cumsum(count)[:-1]]), count)
-        return np.unique(self.row[offset + np.arange(len(offset))]).astype(np.int64)
+        if self._marks is None:
+            self._marks = np.zeros(len(self), dtype=np.uint8)
+        found = rows_over(np.asarray(directed, dtype=np.int64), self.start, self.row, self._marks)
+        return np.sort(found).astype(np.int64)
+
+    def probed(self, links: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """Return whether any row crosses each link."""
+        return np.asarray(self.start[2 * links + 2] > self.start[2 * links])
 
 
 def same_paths(a: Paths, b: Paths | None) -> bool:

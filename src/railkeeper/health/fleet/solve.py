@@ -198,8 +198,8 @@ def _smaller_instead(c: Counted, base: Floats, chosen: dict[int, float], hyp: in
 
 def _wider_instead(c: Counted, base: Floats, chosen: dict[int, float]) -> dict[int, float]:
     """Try one wide part in place of two or more whose rows it has."""
-    for wide in range(len(c.hood.parts)):
-        held = _held(c.hood, chosen, wide) if c.hood.sizes[wide] > 1 else []
+    for wide in _wide_over(c.hood, chosen):
+        held = _held(c.hood, chosen, wide)
         if len(held) < 2:
             continue
         rest = {h: u for h, u in chosen.items() if h not in held}
@@ -209,6 +209,18 @@ def _wider_instead(c: Counted, base: Floats, chosen: dict[int, float]) -> dict[i
         if _worth(c, base, other) > _worth(c, base, chosen):
             chosen = other
     return chosen
+
+
+def _wide_over(hood: Neighbourhood, chosen: dict[int, float]) -> list[int]:
+    """Return the parts that have a first row of two or more chosen ones: only these may hold them."""
+    some = np.array([hood.rows_of(h)[0][0] for h in chosen], dtype=np.int32)
+    out = []
+    for wide in np.flatnonzero(hood.sizes > 1).tolist() if len(some) > 1 else []:
+        mine = hood.rows_of(3 * wide + BOTH)[0]
+        at = np.searchsorted(mine, some).clip(max=len(mine) - 1)
+        if len(mine) and np.count_nonzero(mine[at] == some) > 1:
+            out.append(wide)
+    return out
 
 
 def _held(hood: Neighbourhood, chosen: dict[int, float], wide: int) -> list[int]:

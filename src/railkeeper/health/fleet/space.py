@@ -17,6 +17,7 @@ import numpy as np
 
 from railkeeper.fabric.components import links_of
 from railkeeper.fabric.names import Component, Kind
+from railkeeper.health.fleet.index_kernels import links_by_part
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -78,21 +79,31 @@ class PartSpace:
 
     def links(self, part: int) -> Ints:
         """Return the links of a part, ascending."""
-        return links_of(self.fabric, self.component(part))
+        start, link = self._links
+        return link[start[part] : start[part + 1]]
+
+    def links_of_all(self, parts: npt.NDArray[np.integer]) -> tuple[Ints, npt.NDArray[np.int64]]:
+        """Return the links of several parts, one part behind the other, and (parts + 1,) where each part's begin."""
+        start, link = self._links
+        first, count = start[parts].astype(np.int64), self.size(parts)
+        bounds = np.concatenate([[0], np.cumsum(count)])
+        return link[np.repeat(first - bounds[:-1], count) + np.arange(bounds[-1])], bounds
+
+    @cached_property
+    def _links(self) -> tuple[Ints, Ints]:
+        start = np.zeros(self.n_parts + 1, dtype=np.int32)
+        link = np.empty(int((self.parts_of_link >= 0).sum()), dtype=np.int32)
+        links_by_part(self.parts_of_link, start, link)
+        return start, link
 
     def kind(self, parts: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         """Return the place in `ORDER` of each part."""
         return np.asarray(np.searchsorted(self.first, parts, side="right") - 1)
 
     def size(self, parts: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-        """Return how many links each part has; optics at the end of a row of ports may have fewer."""
-        f = self.fabric
-        optics = f.spec.optics
-        sizes = (
-            1, f.nics_per_t0 + f.t1_per_plane, f.t0_per_plane, f.planes, f.planes * f.nics_per_node,
-            optics.nic_ports_per_optic if optics else 1, optics.t0_ports_per_optic if optics else 1,
-        )  # fmt: skip
-        return np.asarray(np.array(sizes, dtype=np.int64)[self.kind(parts)])
+        """Return how many links each part has."""
+        start = self._links[0]
+        return np.asarray(start[np.asarray(parts) + 1].astype(np.int64) - start[parts])
 
     @cached_property
     def parts_of_link(self) -> Ints:

@@ -27,7 +27,7 @@ SPREADS = 8.0  # a delay must stand out of its peers by so many of their spreads
 LEAST_PEERS = 4
 ONEWAY_GROUPS = 3
 NEAR_NOMINAL, OF_PEERS = 1.3, 0.5  # slow too: hardly above nominal, while peers are twice as fast
-SLICES = 64  # ticks in which nominal exposures are counted anew
+SLICES = 256  # ticks in which nominal exposures are counted anew
 FEW_ROWS = 1 << 17  # up to so many they are counted anew in each tick
 MEMORY = 0.98  # weight that a tick's losses on short rows keep in the next
 
