@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import get_args
 
 import pytest
 from pages import blocks, read, rows, section
 
 from railkeeper.app.settings import KeeperSettings, read_settings
+from railkeeper.app.settings_levels import SliSettings, SloSettings, TelemetrySettings
+from railkeeper.app.settings_sources import AnySource
 from railkeeper.base.errors import InputError
 from railkeeper.health.fault import LocatorConfig
+from railkeeper.health.slo.slis import SLIS
 from railkeeper.respond.guardrails import Limits
+from railkeeper.telemetry.place_rules import PlacesSettings
 
 PAGE = read("docs/reference/settings.md")
 DEFAULTS = {
@@ -19,11 +24,14 @@ DEFAULTS = {
     # the length of a tick is the keeper's
     "locator": {f.name: f.default for f in dataclasses.fields(LocatorConfig) if f.name != "tick_s"},
     "limits": {f.name: f.default for f in dataclasses.fields(Limits)},
+    "telemetry": {name: field.default for name, field in TelemetrySettings.model_fields.items()},
+    "sli": {name: field.default for name, field in SliSettings.model_fields.items()},
 }
+SOURCES = get_args(get_args(AnySource)[0])
 KEYS = [(table, key) for table, keys in DEFAULTS.items() for key in keys]
-TEXTS = {"a path", "a URL", "`tcp://ADDRESS:PORT`, `ipc://PATH`"}
+TEXTS = {"an address and a port, as `127.0.0.1:9464`", "a path", "a URL", "`tcp://ADDRESS:PORT`, `ipc://PATH`"}
 # What the world decides, what is made of other settings, and what is empty.
-OTHERWISE = {"fabric", "journal", "listen", "dry_run", "frozen"}
+OTHERWISE = {"metrics", "fabric", "journal", "listen", "dry_run", "frozen"}
 
 
 def cells(table, key):
@@ -92,3 +100,42 @@ def test_the_example_is_good(tmp_path):
     path.write_text(blocks(PAGE, "toml")[0], encoding="utf-8")
 
     assert read_settings(path).limits["max_denied_share"] == 0.25
+
+
+def kinds_of(name):
+    return {_kind(m) for m in SOURCES if name in m.model_fields}
+
+
+def _kind(model):
+    return get_args(model.model_fields["kind"].annotation)[0]
+
+
+def test_sources_have_a_row_for_each_key_that_names_its_kinds():
+    wanted = {name for m in SOURCES for name in m.model_fields} - {"kind"}
+    said = rows(section(PAGE, "`[[source]]`"))
+    every = {_kind(m) for m in SOURCES}
+
+    assert every <= set(said)
+    assert wanted <= set(said)
+    assert set(said) <= wanted | every
+    for name in wanted:
+        last = said[name].strip().strip("|").rsplit("|", 1)[1]
+        assert (every if last.strip() == "all" else set(re.findall(r"`([^`]+)`", last))) == kinds_of(name), name
+
+
+def test_places_have_a_row_for_each_key():
+    assert set(rows(section(PAGE, "`[places]`"))) == set(PlacesSettings.model_fields)
+
+
+def test_objectives_have_a_row_for_each_key_and_all_indicators():
+    said = rows(section(PAGE, "`[[slo]]`"))
+
+    assert set(said) == set(SloSettings.model_fields)
+    assert set(re.findall(r"`([^`]+)`", said["sli"])) - {"sli"} == set(SLIS)
+
+
+def test_the_sources_of_the_first_steps_are_good(tmp_path):
+    path = tmp_path / "keeper.toml"
+    path.write_text(blocks(read("docs/first-steps.md"), "toml")[0], encoding="utf-8")
+
+    assert [s.kind for s in read_settings(path).source] == ["prometheus", "sonic"]
