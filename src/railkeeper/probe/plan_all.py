@@ -44,28 +44,28 @@ def _t1_shares(f: Fabric, b: ProbeBudget) -> Ints:
     return np.asarray(first % f.t1_per_plane, dtype=np.int32)
 
 
-def _columns(f: Fabric, kind: PathKind, t1: Ints, dst: Ints | None, far: Ints, back: Ints) -> list[Ints]:
+def _columns(f: Fabric, kind: PathKind, t1: Ints, dst: Ints | None, via: tuple[Ints, Ints]) -> list[Ints]:
     """Return the columns of a block, each (n_nics, planes * width): plane by plane, T1s within."""
     width = t1.shape[1]
     shape = (f.n_nics, f.planes * width)
     nic = np.broadcast_to(np.arange(f.n_nics, dtype=np.int32)[:, None], shape)
     plane = np.broadcast_to(np.repeat(np.arange(f.planes, dtype=np.int32), width), shape)
     to = nic if dst is None else np.broadcast_to(dst[:, None], shape)
-    tiled = [np.tile(c, (1, f.planes)) for c in (t1, far, back)]
+    tiled = [np.tile(c, (1, f.planes)) for c in (t1, *via)]
     return [np.full(shape, int(kind), dtype=np.int32), nic, to, plane, *tiled]
 
 
 def _block(f: Fabric, kind: PathKind, t1: Ints | None, dst: Ints | None = None) -> list[Ints]:
     one = np.full((f.n_nics, 1), -1, dtype=np.int32) if t1 is None else t1
     none = np.full_like(one, -1)
-    return _columns(f, kind, one, dst, none, none)
+    return _columns(f, kind, one, dst, (none, none))
 
 
 def _far_block(f: Fabric, t1: Ints) -> list[Ints]:
     t0, k, n_t1 = f.nic_t0_index[:, None].astype(np.int64), f.nic_downlink[:, None].astype(np.int64), f.t1_per_plane
     far = (t0 + 1 + (k + t1) % (f.t0_per_plane - 1)) % f.t0_per_plane
     back = (t1 + 1 + far % (n_t1 - 1)) % n_t1 if n_t1 > 1 else t1
-    return _columns(f, PathKind.FAR_BOUNCE, t1, None, far.astype(np.int32), np.asarray(back, dtype=np.int32))
+    return _columns(f, PathKind.FAR_BOUNCE, t1, None, (far.astype(np.int32), np.asarray(back, dtype=np.int32)))
 
 
 def _peer(f: Fabric, i: int) -> Ints:

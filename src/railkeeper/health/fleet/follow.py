@@ -11,7 +11,7 @@ from railkeeper.fabric.names import Kind
 from railkeeper.health.fault import CLEARED, CLEARING, OPEN
 from railkeeper.health.fleet.solve import SURE, rate_of
 from railkeeper.health.fleet.solve_kernels import U_MAX, score
-from railkeeper.health.fleet.state import PER_NEAR, Columns, Followed, FleetLocator, Memory
+from railkeeper.health.fleet.state import PER_NEAR, Columns, FleetLocator, Followed, Memory
 from railkeeper.health.fleet.take import wrong_now
 from railkeeper.health.likelihood import Fit, with_interval
 from railkeeper.health.parts import BOTH, Part
@@ -37,7 +37,7 @@ MOST_ROWS = 20_000  # up to which an interval is worked out
 
 
 def begin_following(
-    s: FleetLocator, m: Memory, family: str, suspect: Suspect, counted: Counted, ports: PortStates, *, since: int
+    s: FleetLocator, m: Memory, family: str, suspect: Suspect, counted: Counted, *, ports: PortStates, since: int
 ) -> None:
     """Tell a suspect and follow it."""
     place, times = counted.hood.rows_of(suspect.hyp)
@@ -57,7 +57,7 @@ def take_rows(s: FleetLocator, m: Memory, f: Followed) -> None:
     """Open a fault: what its rows have lost is explained, and faults inside it that were told just before go."""
     for old in s.followed_of(LOSS, CORRUPT, HARD, DELAY, SLOW):
         inside = old.tracked.part.link_set <= f.tracked.part.link_set
-        if inside and (f.tracked.family == HARD or old.tracked.family == f.tracked.family):
+        if inside and f.tracked.family in {HARD, old.tracked.family}:
             old.tracked.status = CLEARED
     s.name(f.tracked)
     s.followed.append(f)
@@ -91,7 +91,8 @@ def _tracked(s: FleetLocator, family: str, suspect: Suspect, ports: PortStates, 
     part = s.parts.of(s.space.component(suspect.part))
     ties = tuple(s.parts.of(s.space.component(p)) for p in suspect.rivals)
     confidence = 1 / (1 + math.exp(-max(-30.0, min(suspect.margin, 30.0))))
-    kind, also, tracked_as = family, (), family
+    also: tuple[str, ...] = ()
+    kind, tracked_as = family, family
     if family == LOSS and rate_of(suspect.u) >= DEAD_RATE:
         tracked_as = HARD
         kind, also = _dead_kind(s, part, suspect, ports)
@@ -145,7 +146,7 @@ def follow_losses(s: FleetLocator, m: Memory, columns: Columns) -> None:
         n = m.exposure.now[f.rows].astype(np.float64)
         x = np.where(n > 0, wrong_now(columns, family, f.rows), 0).astype(np.float64)
         base = np.minimum(_base(s, m, f, family), SURE)
-        changed |= _age(s, m, f, n, x, base)
+        changed |= _age(s, m, f, (n, x), base)
     if changed:
         believe_again(s, m)
 
@@ -157,9 +158,9 @@ def _base(s: FleetLocator, m: Memory, f: Followed, family: str) -> Floats:
     return np.asarray((1 - usual) * np.minimum(m.believed[family][f.rows] / own, 1.0))
 
 
-def _age(s: FleetLocator, m: Memory, f: Followed, n: Floats, x: Floats, base: Floats) -> bool:
+def _age(s: FleetLocator, m: Memory, f: Followed, counts: tuple[Floats, Floats], base: Floats) -> bool:
     """Move one fault on; returns whether what is believed changes."""
-    t, half = f.tracked, min(f.u, U_BELIEVED) / 2
+    (n, x), t, half = counts, f.tracked, min(f.u, U_BELIEVED) / 2
     lossy = x > 0
     gain = float((x * (np.log1p(-base * np.exp(-half * f.times)) - np.log1p(-base)))[lossy].sum())
     gain -= half * float((f.times * (n - x)).sum())

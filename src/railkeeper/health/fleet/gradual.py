@@ -9,8 +9,9 @@ import numpy as np
 
 from railkeeper.health.fault import CLEARED, CLEARING, OPEN
 from railkeeper.health.fleet.follow import believe_again, take_rows
-from railkeeper.health.fleet.scan_kernels import FAST, LATE, PROMPT, SLOW as SLOW_BIT
-from railkeeper.health.fleet.state import Columns, Followed, FleetLocator, Memory, Waiting
+from railkeeper.health.fleet.scan_kernels import FAST, LATE, PROMPT
+from railkeeper.health.fleet.scan_kernels import SLOW as SLOW_BIT
+from railkeeper.health.fleet.state import Columns, FleetLocator, Followed, Memory, Waiting
 from railkeeper.health.fleet.strict import Culprit, Strict
 from railkeeper.health.track import DELAY, HARD, LOSS, SLOW, Tracked
 
@@ -35,13 +36,13 @@ SLOW_SHARE, FAST_SHARE = 0.8, 0.2
 def judge_slow(s: FleetLocator, m: Memory, columns: Columns, slow: Ints) -> None:
     """Open, follow and clear faults that take a link's speed; `slow` are the rows whose last trains were slow."""
     for f in s.followed_of(SLOW):
-        _follow(s, m, f, SLOW_BIT, FAST, (SLOW_SHARE, FAST_SHARE))
-    rows = _outside(s, m, slow, HARD, SLOW)
+        _follow(s, m, f, bad=SLOW_BIT, good=FAST, shares=(SLOW_SHARE, FAST_SHARE))
+    rows = _outside(s, slow, HARD, SLOW)
     if not len(rows):
         return
     trains = m.slow_run[rows].astype(np.float64)
     least = max(LEAST_TRAINS, s.threshold / -math.log(_chance_slow(m, len(rows))))
-    for c in _strict(s, m).explain(rows, trains, m.verdict, FAST, least, _held(s, SLOW)):
+    for c in _strict(s, m).explain(rows, trains, FAST, least, _held(s, SLOW)):
         if _again(s, SLOW, c):
             _tell_slow(s, m, columns, c)
 
@@ -53,27 +54,27 @@ def _chance_slow(m: Memory, slow: int) -> float:
     return min(max(CHANCE_SLOW, (slow + 1) / (slow + fast + 2)), 0.95)
 
 
-def judge_delay(s: FleetLocator, m: Memory, columns: Columns, late: Ints) -> None:
+def judge_delay(s: FleetLocator, m: Memory, late: Ints) -> None:
     """Open, follow and clear faults that add delay; `late` are the rows that were late for two ticks."""
     for f in s.followed_of(DELAY):
-        _follow(s, m, f, LATE, PROMPT, (BAD_SHARE, GOOD_SHARE))
-    rows = _outside(s, m, late, HARD, SLOW, DELAY)
+        _follow(s, m, f, bad=LATE, good=PROMPT, shares=(BAD_SHARE, GOOD_SHARE))
+    rows = _outside(s, late, HARD, SLOW, DELAY)
     if not len(rows):
         return
-    for c in _strict(s, m).explain(rows, np.ones(len(rows)), m.verdict, PROMPT, LEAST_LATE, _held(s, DELAY)):
+    for c in _strict(s, m).explain(rows, np.ones(len(rows)), PROMPT, LEAST_LATE, _held(s, DELAY)):
         if _again(s, DELAY, c):
-            _tell_delay(s, m, columns, c)
+            _tell_delay(s, m, c)
 
 
 def _strict(s: FleetLocator, m: Memory) -> Strict:
-    return Strict(m.index, s.space, m.part_scratch, m.link_scratch)
+    return Strict(m.index, s.space, m.verdict, m.part_scratch, m.link_scratch)
 
 
 def _held(s: FleetLocator, family: str) -> frozenset[int]:
     return frozenset(f.part for f in s.followed_of(family))
 
 
-def _outside(s: FleetLocator, m: Memory, rows: Ints, *families: str) -> Ints:
+def _outside(s: FleetLocator, rows: Ints, *families: str) -> Ints:
     """Return the rows that no open fault of some families is on; of very many an even share, which is enough."""
     told = s.followed_of(*families)
     if not told or not len(rows):
@@ -110,7 +111,7 @@ def _tell_slow(s: FleetLocator, m: Memory, columns: Columns, c: Culprit) -> None
     take_rows(s, m, f)
 
 
-def _tell_delay(s: FleetLocator, m: Memory, columns: Columns, c: Culprit) -> None:
+def _tell_delay(s: FleetLocator, m: Memory, c: Culprit) -> None:
     if (m.verdict[c.rows] & SLOW_BIT).any() and not (m.verdict[c.rows] & FAST).any():
         return  # slow trains: it will be told as slow
     f = _followed(s, DELAY, "delay", c)
@@ -145,7 +146,7 @@ def _followed(s: FleetLocator, family: str, kind: str, c: Culprit) -> Followed:
     return Followed(t, c.part, c.rows, c.times, none, none, 0.0)
 
 
-def _follow(s: FleetLocator, m: Memory, f: Followed, bad: int, good: int, shares: tuple[float, float]) -> None:
+def _follow(s: FleetLocator, m: Memory, f: Followed, *, bad: int, good: int, shares: tuple[float, float]) -> None:
     """Move an open fault on by one tick, by the share of its rows that are bad."""
     n_bad = int(np.count_nonzero(m.verdict[f.rows] & bad))
     n_good = int(np.count_nonzero(m.verdict[f.rows] & good))

@@ -1,5 +1,4 @@
-"""Compiled loops over all rows of a probe plan: which directed links each crosses, the other way round, and what the
-rows put on each entity."""
+"""Compiled loops over all rows of a probe plan: rows by link, links by part, and what rows put on entities."""
 
 from __future__ import annotations
 

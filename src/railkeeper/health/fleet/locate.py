@@ -18,9 +18,6 @@ from railkeeper.health.presence import judge_presence, tell_away
 from railkeeper.health.track import CORRUPT, LOSS
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from railkeeper.health.fault import Fault, Observation
     from railkeeper.health.fleet.state import Columns, Memory
 
@@ -50,9 +47,9 @@ def _judge_rows(s: FleetLocator, m: Memory, columns: Columns, obs: Observation) 
     bits = m.verdict[odd]
     follow_losses(s, m, columns)
     judge_slow(s, m, columns, odd[bits & SLOW != 0])
-    judge_delay(s, m, columns, odd[bits & LATE != 0])
+    judge_delay(s, m, odd[bits & LATE != 0])
     for family, bit in ((LOSS, LOST), (CORRUPT, DAMAGED)):
         rows = odd[bits & bit != 0]
         x = wrong_now(columns, family, rows).astype("int32")
         learn(s, family, rows, x)
-        judge_losses(s, m, family, columns, rows, x, obs.ports)
+        judge_losses(s, m, family, columns, wrong=(rows, x), ports=obs.ports)

@@ -1,4 +1,4 @@
-"""Losses and damage found: entities that stand out, their neighbourhood, the parts that explain it, and when to tell."""
+"""Losses and damage: entities that stand out, their neighbourhood, the parts that explain it, and when to tell."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ TOP_SHARE = 0.1  # of the links of a big part are left out before its losses are
 
 
 def judge_losses(
-    s: FleetLocator, m: Memory, family: str, columns: Columns, rows: Ints, x: Ints, ports: PortStates
+    s: FleetLocator, m: Memory, family: str, columns: Columns, *, wrong: tuple[Ints, Ints], ports: PortStates
 ) -> None:
-    """Add what went wrong on some rows in this tick, and tell the parts that explain it."""
-    wrong = m.wrong[family]
+    """Add what went wrong in this tick (rows, how much on each), and tell the parts that explain it."""
+    (rows, x), windows = wrong, m.wrong[family]
     open_rows = m.believed[family][rows] == 1
-    wrong.put(s.ticks_seen, m.index, s.space, rows[open_rows], x[open_rows])
-    hits = wrong.screen(m.nominal, s.background[family], SCREEN)
+    windows.put(s.ticks_seen, m.index, s.space, rows[open_rows], x[open_rows])
+    hits = windows.screen(m.nominal, s.background[family], SCREEN)
     explained = np.empty(0, dtype=np.int64)
     for scale in SCALES if len(hits) else ():
         bit = 1 << (WINDOWS if scale == NOW else scale)
         entities = hits[hits[:, 1] & bit != 0, 0].astype(np.int64)
         if not len(entities):
             continue
-        counted = _count(s, m, family, columns, entities, scale, explained)
+        counted = _count(s, m, family, columns, look=(entities, scale, explained))
         suspects = explain(counted, s.threshold)
         for suspect in suspects:
             row = counted.hood.rows_of(suspect.hyp)[0]
             explained = np.union1d(explained, counted.hood.rows[row])
             if _certain(s, m, family, suspect):
-                begin_following(s, m, family, suspect, counted, ports, since=s.waiting[family, suspect.part].first)
+                first = s.waiting[family, suspect.part].first
+                begin_following(s, m, family, suspect, counted, ports=ports, since=first)
         if suspects:
             looked_at = np.setdiff1d(entities, _unsettled(s, family, counted, explained))
             hits = hits[~np.isin(hits[:, 0], looked_at)]
 
 
-def _count(
-    s: FleetLocator, m: Memory, family: str, columns: Columns, entities: Longs, scale: int, explained: Longs
-) -> Counted:
+def _count(s: FleetLocator, m: Memory, family: str, columns: Columns, *, look: tuple[Longs, int, Longs]) -> Counted:
     """Return the neighbourhood of entities with its counts; rows that are explained already count nothing."""
+    entities, scale, explained = look
     parts = _suspected(s, m, family, _foremost(m, family, entities, scale), scale)
     links = np.unique(s.space.links_of_all(parts)[0]).astype(np.int64)
     rows = m.index.rows_over(np.concatenate([2 * links, 2 * links + 1]))
@@ -75,7 +75,7 @@ def _count(
     n[silent] = 0
     x = np.minimum(np.where(silent, 0, x), n)
     usual = s.background[family] * PER_NEAR[m.index.group[rows]]
-    return Counted(hood, n.astype(np.float64), x.astype(np.float64), (1 - usual) * believed)
+    return Counted(hood, n.astype(np.float64), x.astype(np.float64), ((1 - usual) * believed).astype(np.float64))
 
 
 def _unsettled(s: FleetLocator, family: str, counted: Counted, explained: Longs) -> Longs:
@@ -93,10 +93,7 @@ def _unsettled(s: FleetLocator, family: str, counted: Counted, explained: Longs)
 
 def _of_rows(m: Memory, family: str, columns: Columns, rows: Longs, scale: int) -> tuple[Longs, Longs]:
     n = m.exposure.of(scale, rows)
-    if scale == NOW:
-        x = wrong_now(columns, family, rows)
-    else:
-        x = m.wrong[family].of_rows(scale, rows)
+    x = wrong_now(columns, family, rows) if scale == NOW else m.wrong[family].of_rows(scale, rows)
     if family == CORRUPT:
         n = n - (wrong_now(columns, LOSS, rows) if scale == NOW else m.wrong[LOSS].of_rows(scale, rows))
     return np.maximum(n, 0), x

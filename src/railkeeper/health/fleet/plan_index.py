@@ -90,7 +90,7 @@ def same_paths(a: Paths, b: Paths | None) -> bool:
 
 
 def index_paths(fabric: Fabric, paths: Paths) -> PlanIndex:
-    """Number rows and work out their incidence; takes a second for millions of rows."""
+    """Return the index of a plan; takes a second or two for millions of rows."""
     crossed = np.empty((len(paths), 6), dtype=np.int32)
     for at in range(0, len(paths), BLOCK):
         crossed[at : at + BLOCK] = links_crossed(fabric, paths.take(slice(at, at + BLOCK)))

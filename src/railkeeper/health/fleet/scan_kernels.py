@@ -45,8 +45,8 @@ def scan(
     """Judge each row by itself.
 
     - mute: (rows,) or (0,): 1 where a row's losses may be its host's own
-    - limit_ms: (groups,) above which the least delay of two ticks is late, inf where nothing can be said; slow_bps: (3,) slow below the first, and
-      below the second where also below the third
+    - limit_ms: (groups,) above which the least delay of two ticks is late, inf where nothing can be said
+    - slow_bps: (3,) slow below the first, and below the second where also below the third
     - n_now, n_window: probes of this tick are written to the one and added to the other
     - delay_before: (rows,) ms of the tick before, replaced by this tick's; slow_run: slow trains in a row, 0 after a
       fast one, NO_TRAIN before the first
@@ -78,7 +78,7 @@ def scan(
                 bits |= PROMPT
             delay_before[i] = ms
             bps = train_bps[i]
-            if bps == bps:
+            if not np.isnan(bps):
                 slow = bps < slow_bps[0] or (bps < slow_bps[1] and bps < slow_bps[2])
                 run = 0 if slow_run[i] == NO_TRAIN else slow_run[i]
                 slow_run[i] = min(run + 1, NO_TRAIN - 1) if slow else 0

@@ -95,7 +95,7 @@ class Near:
 class Memory:
     """Arrays by row, entity and part that go with a plan of paths.
 
-    - nominal: (entities,) probes a tick, weighted by `PER_NEAR`; `coming` is the same being counted anew, so many rows a tick
+    - nominal: (entities,) probes a tick, weighted by `PER_NEAR`; `coming`: the same, being counted anew slice by slice
     - believed: {family: (rows,) chance to survive the open faults}
     """
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.fleet.solve import BOTH, Neighbourhood, neighbourhood
+from railkeeper.health.fleet.solve import Neighbourhood, neighbourhood
 from railkeeper.health.fleet.strict_kernels import guilty_links
 
 if TYPE_CHECKING:
@@ -45,28 +45,27 @@ class Strict:
 
     index: PlanIndex
     space: PartSpace
+    verdict: Bytes
     scratch: Ints
     seen: Bytes
 
-    def explain(
-        self, bad: Ints, weight: Floats, verdict: Bytes, clears: int, least: float, held: frozenset[int]
-    ) -> list[Culprit]:
+    def explain(self, bad: Ints, weight: Floats, clears: int, least: float, held: frozenset[int]) -> list[Culprit]:
         """Return the fewest parts that explain bad rows (ascending numbers) of some weight each.
 
         Rows with a `clears` bit clear what they cross; a rest of less than `least` stays unexplained; parts that are
         `held` win ties.
         """
-        guilty = self._guilty(bad, verdict, clears)
+        guilty = self._guilty(bad, clears)
         parts = self._near(guilty)
         if not len(parts):
             return []
         hood = neighbourhood(self.index, self.space, parts, bad.astype(np.int64), self.scratch)
         return _cover(hood, self._allowed(parts, guilty), weight, least, held)
 
-    def _guilty(self, bad: Ints, verdict: Bytes, clears: int) -> Ints:
+    def _guilty(self, bad: Ints, clears: int) -> Ints:
         out = np.empty(bad.size * self.index.crossed.shape[1], dtype=np.int32)
         i = self.index
-        n = guilty_links(bad, i.crossed, i.start, i.row, verdict, clears, self.seen, out)
+        n = guilty_links(bad, i.crossed, i.start, i.row, self.verdict, clears, self.seen, out)
         return out[:n]
 
     def _near(self, guilty: Ints) -> Longs:
@@ -92,7 +91,8 @@ class Strict:
 def _cover(
     hood: Neighbourhood, allowed: npt.NDArray[np.bool_], weight: Floats, least: float, held: frozenset[int]
 ) -> list[Culprit]:
-    left, out = weight.astype(np.float64), []
+    left = weight.astype(np.float64)
+    out: list[Culprit] = []
     of_entry = np.repeat(np.arange(hood.n_hyps), np.diff(hood.start))
     while True:
         total = np.bincount(of_entry, weights=left[hood.row], minlength=hood.n_hyps)
@@ -114,6 +114,3 @@ def _cover(
                 rows=hood.rows[row], times=times, weight=top,
             )
         )  # fmt: skip
-
-
-DIRECTIONS = (0, 1, BOTH)

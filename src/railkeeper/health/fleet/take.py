@@ -75,7 +75,8 @@ def _columns(s: FleetLocator, stats: PathStats) -> Columns:
     if place is None:
         return Columns(stats.sent, stats.received, stats.corrupt, stats.delay_min_ns, stats.train_bps)
     n = len(s.memory.index)
-    out = Columns(*(np.zeros(n, np.int64) for _ in range(3)), np.full(n, NO_TIME), np.full(n, np.nan))
+    none = np.zeros(n, np.int64)
+    out = Columns(none, none.copy(), none.copy(), np.full(n, NO_TIME), np.full(n, np.nan))
     out.sent[place], out.received[place], out.corrupt[place] = stats.sent, stats.received, stats.corrupt
     out.delay_ns[place], out.train_bps[place] = stats.delay_min_ns, stats.train_bps
     return out

@@ -58,7 +58,7 @@ def put_wrong(
     entity_cells: Ints,
     touched: Ints,
 ) -> int:
-    """Add what went wrong on some rows to them and their entities; `touched` gets each entity once, returns how many."""
+    """Add what went wrong on some rows to them and their entities; `touched` gets each entity, returns how many."""
     found = np.empty(64, dtype=np.int32)
     n_touched = 0
     for k in range(len(rows)):
