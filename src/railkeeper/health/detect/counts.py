@@ -73,7 +73,7 @@ class _Hit:
 
 def about_counts(
     name: str, text: str, kinds: tuple[str, ...], rows: tuple[Row, ...], *, uses: tuple[str, ...] = (),
-    persist_s: float = 120.0, factor: float = 10.0, burst: float = 10.0,
+    persist_s: float = 240.0, factor: float = 10.0, burst: float = 10.0,
 ) -> About:  # fmt: skip
     """Return what a table of counters says of itself: one floor a counter, and how it is compared."""
     exposures = {row.exposure for row in rows if row.exposure}

@@ -1,0 +1,42 @@
+"""`railkeeper bench days`: false alarms of every detector on simulated days, and whether it tells its fault."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from railkeeper.health.detect.days.score import Alarms, Detected, quiet_days, struck_day
+from railkeeper.health.detect.engine import detectors_found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def measure_days(
+    days: float, seeds: Sequence[int], tell: Callable[[str], None]
+) -> dict[str, Any]:  # fmt: skip
+    """Return a row a detector: false alarms over `days` a seed, per day and per million entity-hours; time to tell."""
+    quiet: dict[str, Alarms] = {}
+    struck: dict[str, list[Detected]] = {}
+    for seed in seeds:
+        for name, alarms in quiet_days(days, seed, detectors_found(), tell).items():
+            kept = quiet.setdefault(name, Alarms())
+            kept.false += alarms.false
+            kept.in_maintenance += alarms.in_maintenance
+            kept.entity_hours += alarms.entity_hours
+            kept.examples += alarms.examples
+        for one in struck_day(seed, detectors_found(), tell):
+            struck.setdefault(one.detector, []).append(one)
+    total = days * len(seeds)
+    rows = [_row(name, alarms, struck.get(name, []), total) for name, alarms in sorted(quiet.items())]
+    return {"bench": "days", "days": total, "seeds": list(seeds), "figures": rows}
+
+
+def _row(name: str, alarms: Alarms, struck: list[Detected], days: float) -> dict[str, Any]:
+    after = [one.after_s for one in struck if one.after_s is not None]
+    return {
+        "detector": name, "false_alarms": alarms.false, "per_day": round(alarms.false / days, 2),
+        "per_million_entity_hours": round(alarms.false / max(alarms.entity_hours, 1e-9) * 1e6, 2),
+        "in_maintenance": alarms.in_maintenance, "entity_hours": round(alarms.entity_hours),
+        "told": f"{len(after)} of {len(struck)}", "told_after_s": max(after) if after else None,
+        "examples": alarms.examples,
+    }  # fmt: skip
