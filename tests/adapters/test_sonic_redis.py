@@ -9,6 +9,7 @@ import pytest
 from redis_server import RedisServer
 from sonic_content import START_NS, SwitchContent, set_counter
 
+from railkeeper.adapters import sonic_redis
 from railkeeper.adapters.secret import Secret
 from railkeeper.adapters.sonic_redis import SonicSettings, SonicTarget
 from railkeeper.adapters.sonic_redis_link import ALLOWED_COMMANDS, Address, check_command, read_address
@@ -163,6 +164,45 @@ def test_new_object_ids_are_followed_at_once(server, content):
     readings = asyncio.run(go())
     assert {r.labels["port"] for r in of(readings, "sonic.port")} == set(content.ports)
     assert merged(of(readings, "sonic.reader"))["objects_without_counters"] == 0
+
+
+def test_queues_that_get_their_names_later_are_found(server, content, monkeypatch):
+    monkeypatch.setattr(sonic_redis, "MAPS_EVERY_S", 0.0)
+    with server.client(2) as c:
+        names = c.hgetall("COUNTERS_QUEUE_NAME_MAP")
+        c.delete("COUNTERS_QUEUE_NAME_MAP")
+    one = target(server, interval_s=0.0, queue_every_s=0.0)
+
+    async def go():
+        before = await one.poll()
+        with server.client(2) as c:
+            c.hset("COUNTERS_QUEUE_NAME_MAP", mapping=names)
+        after = await one.poll()
+        await one.close()
+        return before, after
+
+    before, after = asyncio.run(go())
+    assert not of(before, "sonic.queue")
+    assert {r.labels["queue"] for r in of(after, "sonic.queue")} == {"0", "1", "2", "3"}
+
+
+def test_a_poll_that_is_given_up_leaves_no_answers_for_the_next(server, content):
+    one = target(server, interval_s=0.0)
+
+    async def go():
+        for pause_s in (0.0, 0.001, 0.002, 0.004, 0.008):
+            given_up = asyncio.create_task(one.poll())
+            await asyncio.sleep(pause_s)
+            given_up.cancel()
+            await asyncio.gather(given_up, return_exceptions=True)
+        readings = await one.poll()
+        await one.close()
+        return readings
+
+    readings = asyncio.run(go())
+    for port in content.ports:
+        assert content.port_counters(port).items() <= merged(of(readings, "sonic.port", port=port)).items()
+    assert merged(of(readings, "sonic.reader"))["malformed"] == 0
 
 
 def test_an_object_without_counters_is_told_not_invented(server, content):

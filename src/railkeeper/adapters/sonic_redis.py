@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # How often the maps are read again because something that they name is not there: some ports have no counters for long.
 MAPS_AGAIN_S = 30.0
+# And also when nothing seems to have changed: queues get their names later than ports do.
+MAPS_EVERY_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ class SonicTarget:
         return {what for what, s in every.items() if now_s - self._done_s.get(what, -1e9) >= s * 0.9}
 
     async def _current_maps(self, now_s: float, *, again: bool) -> Maps:
-        """Return the maps; all are read again when the ports' map says other ids than before."""
+        """Return the maps; all are read again when the ports' map says other ids than before, or they are old."""
+        again = again or now_s - self._maps_s >= MAPS_EVERY_S
         ports = await self._link.one(COUNTERS_DB, PORT.map_key) if self._maps and not again else None
         if self._maps is None or again or ports is None or not _same_ports(self._maps, ports):
             self._maps, self._maps_s = await read_maps(self._link), now_s
@@ -127,7 +130,7 @@ class SonicTarget:
 
     async def _renewed(self, now_s: float) -> bool:
         """Read the maps again because an id of them is gone; tell whether they differ."""
-        if now_s - self._maps_s < MAPS_AGAIN_S and self._maps_s != now_s:
+        if now_s - self._maps_s < MAPS_AGAIN_S:
             return False
         before = self._maps
         return await self._current_maps(now_s, again=True) != before
