@@ -6,6 +6,7 @@ Three programs ask the whole subnet in a moment: `ibnetdiscover` (who is there),
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from dataclasses import dataclass, field
@@ -82,11 +83,14 @@ class InfinibandTarget:
         """Nothing is held open."""
 
     async def _poll(self) -> list[Reading]:
-        topology = read_topology((await self._run("ibnetdiscover")).out)
-        states = read_links((await self._run("iblinkinfo", "--line")).out)
+        # Texts of a large subnet are long: they are read beside the loop, not in it.
+        topology = await asyncio.to_thread(read_topology, (await self._run("ibnetdiscover")).out)
+        states = await asyncio.to_thread(read_links, (await self._run("iblinkinfo", "--line")).out)
         said = await self._errors()
-        errors = read_errors(said.out)
-        traffic = read_errors((await self._errors("--counters")).out) if self.settings.traffic else Errors()
+        errors = await asyncio.to_thread(read_errors, said.out)
+        traffic = Errors()
+        if self.settings.traffic:
+            traffic = await asyncio.to_thread(read_errors, (await self._errors("--counters")).out)
         ports = self._ports(topology, states)
         whole = not said.complaint and errors.nodes_checked == len(topology.nodes)
         for values in ports.values():
