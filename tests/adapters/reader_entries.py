@@ -13,7 +13,7 @@ from gnmi_pb import gnmi_pb2
 from google.protobuf.message import DecodeError
 
 from railkeeper.adapters.gnmi_paths import begins_with, read_path, text_of
-from railkeeper.adapters.gnmi_readings import Reader, plain_path
+from railkeeper.adapters.gnmi_readings import PathCache, Reader, plain_path
 from railkeeper.adapters.gnmi_values import json_leaves, leaves_of, read_json
 from railkeeper.adapters.hostread_ethtool import parse_ethtool
 from railkeeper.adapters.hostread_net import parse_aer
@@ -142,9 +142,13 @@ def gnmi_message(data: bytes) -> None:
     for database in ("", "COUNTERS_DB"):
         reader = Reader("source", "switch", database)
         leaves = []
+        paths = PathCache()
+        paths.below(response.update.prefix)
         for update in response.update.update:
+            path = paths.path(update.path)
+            assert path == paths.path(update.path) == plain_path(response.update.prefix, update.path)
             with contextlib.suppress(InputError):
-                leaves += list(leaves_of(plain_path(response.update.prefix, update.path), update.val))
+                leaves += list(leaves_of(path, update.val))
         readings = reader.updates(leaves, 0)
         assert {path for path, _ in leaves} == set(reader.seen)
         places = {(place.dialect, place.labels, place.name) for place in reader.seen.values()}

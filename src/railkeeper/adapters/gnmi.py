@@ -17,7 +17,7 @@ from gnmi_pb import gnmi_pb2
 
 from railkeeper.adapters.gnmi_errors import outside
 from railkeeper.adapters.gnmi_paths import Path, begins_with, read_path, text_of
-from railkeeper.adapters.gnmi_readings import Reader, plain_path
+from railkeeper.adapters.gnmi_readings import PathCache, Reader
 from railkeeper.adapters.gnmi_values import leaves_of
 from railkeeper.base.errors import InputError, OutsideError
 from railkeeper.telemetry.reading import Reading
@@ -153,12 +153,14 @@ class GnmiStream:
 
     async def _notified(self, told: Any, reader: Reader, watch: _Watch, emit: Emit) -> None:
         t_ns = watch.stamp(told.timestamp)
+        paths = watch.wire_paths
+        paths.below(told.prefix)
         if told.delete:
-            emit(reader.deletes([plain_path(told.prefix, path) for path in told.delete], t_ns))
+            emit(reader.deletes([paths.path(path) for path in told.delete], t_ns))
         for at in range(0, len(told.update), UPDATES_AT_A_TIME):
             leaves = []
             for update in told.update[at : at + UPDATES_AT_A_TIME]:
-                path = plain_path(told.prefix, update.path)
+                path = paths.path(update.path)
                 watch.heard(path)
                 leaves += _leaves(path, update, watch)
             emit(reader.updates(leaves, t_ns))
@@ -186,6 +188,7 @@ class _Watch:
     def __init__(self, settings: GnmiSettings, paths: Sequence[Path]) -> None:
         self._subscriptions = settings.subscriptions
         self._paths = paths
+        self.wire_paths = PathCache()
         self._cache: dict[Path, tuple[int, ...]] = {}
         self.heard_s: list[float | None] = [None] * len(paths)
         self.began_s = time.monotonic()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Leaves that are remembered, so that a delete can say what has no data from now on: more than a switch has.
 MOST_LEAVES = 1_000_000
+MOST_PATHS = 200_000
 
 _LABELS = {
     ("interface", "name"): "port",
@@ -135,6 +136,29 @@ class Reader:
         self, dialect: str, labels: tuple[tuple[str, str], ...], t_ns: int, values: Mapping[str, Value]
     ) -> Reading:
         return Reading(self.source, self.target, dialect, {"switch": self.target, **dict(labels)}, t_ns, values)
+
+
+class PathCache:
+    """Paths of one stream as plain data: the same bytes come again and again, and are read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, bytes], Path] = {}
+        self._prefix_raw = b""
+        self._prefix: object = None
+
+    def below(self, prefix: object) -> None:
+        """Set the prefix of the paths that follow."""
+        self._prefix, self._prefix_raw = prefix, prefix.SerializeToString()  # type: ignore[attr-defined]
+
+    def path(self, path: object) -> Path:
+        """Return a gNMI Path below the prefix that was set."""
+        key = (self._prefix_raw, path.SerializeToString())  # type: ignore[attr-defined]
+        found = self._known.get(key)
+        if found is None:
+            found = plain_path(self._prefix, path)
+            if len(self._known) < MOST_PATHS:
+                self._known[key] = found
+        return found
 
 
 def plain_path(prefix: object, path: object) -> Path:
