@@ -147,10 +147,10 @@ class Assembler:
                 batch.objects, batch.readings = [], []
         self._forget()
         framed = 0
-        for kind, columns in tick.offers.items():
+        for kind in sorted({*self._tables, *tick.offers}):
             entities = self.places.entities(kind)
             table = self._tables.setdefault(kind, Table())
-            framed += table.settle(columns, len(entities) if entities else 0, holds, order)
+            framed += table.settle(tick.offers.get(kind, {}), len(entities) if entities else 0, holds, order)
         self.counts.framed += framed
         self.counts.superseded += tick.readable - framed
 

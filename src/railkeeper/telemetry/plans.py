@@ -137,9 +137,9 @@ def slot_values(slot: Slot, columns: Sequence[Sequence[Any]], strange: Strange) 
     return total
 
 
-def spread(slot: Slot, values: Sequence[Any], strange: Strange) -> dict[Bound, tuple[list[int], list[Any]]]:
+def spread(slot: Slot, values: Sequence[Any], strange: Strange) -> list[tuple[Bound, list[int], list[Any]]]:
     """Return, for each lane, which readings have it and what they say."""
-    out: dict[Bound, tuple[list[int], list[Any]]] = {}
+    found: dict[str, tuple[list[int], list[Any]]] = {}
     for j, value in enumerate(values):
         lanes = by_lane(slot.bound.row, value)
         if lanes is None:
@@ -149,7 +149,7 @@ def spread(slot: Slot, values: Sequence[Any], strange: Strange) -> dict[Bound, t
             if not valid_part(slot.bound.signal, lane):
                 strange.where.append((j, slot.takes[0]))
                 continue
-            rows, says = out.setdefault(bound(slot.bound.row, str(int(lane))), ([], []))
+            rows, says = found.setdefault(str(int(lane)), ([], []))
             rows.append(j)
             says.append(one)
-    return out
+    return [(bound(slot.bound.row, lane), rows, says) for lane, (rows, says) in found.items()]

@@ -140,8 +140,8 @@ class Tick:
         lanes = spread(slot, raw, strange)
         strange.where = [(int(good[j]), i) for j, i in strange.where]
         noted = self._note(batch, rows, strange)
-        self.counts.read += sum(len(which) for which, _ in lanes.values()) + noted - len(good)
-        for bound, (which, says) in lanes.items():
+        self.counts.read += sum(len(which) for _, which, _ in lanes) + noted - len(good)
+        for bound, which, says in lanes:
             column = column_of(bound.row, says)
             at = good[which]
             odd = self._note(batch, rows, Strange([(int(at[j]), slot.takes[0]) for j in column.strange]))

@@ -57,7 +57,7 @@ def _counters(row: Binding, raw: Sequence[Any], kinds: set[type]) -> Column:
     try:
         if kinds == {int}:
             return Column(_scaled(row, np.array(raw, dtype=np.uint64)))
-        if kinds == {str}:
+        if kinds == {str} and _plain("".join(raw)):
             return Column(_scaled(row, np.array(list(map(int, raw)), dtype=np.uint64)))
         if kinds == {float}:
             return Column(_from_floats(row, np.array(raw)))
@@ -66,12 +66,17 @@ def _counters(row: Binding, raw: Sequence[Any], kinds: set[type]) -> Column:
     return _one_by_one(row, raw)
 
 
+def _plain(text: str) -> bool:
+    """Return whether a text has only digits as we write them; Python's own numbers may have more."""
+    return text.isascii() and text.isdigit()
+
+
 def _gauges(row: Binding, raw: Sequence[Any], kinds: set[type]) -> Column:
     if not row.states:
         try:
             if kinds <= {int, float}:
                 return Column(_measured(row, np.array(raw, dtype=np.float64)))
-            if kinds == {str} and row.form == "number":
+            if kinds == {str} and row.form == "number" and "_" not in (joined := "".join(raw)) and joined.isascii():
                 return Column(_measured(row, np.array(list(map(float, raw)))))
         except (ValueError, OverflowError):
             pass
@@ -158,7 +163,8 @@ def _text(row: Binding, text: str) -> int | float | str | None:
 
 def _float(text: str) -> float | str:
     try:
-        return float(text) if len(text) <= MAX_DIGITS else text
+        fine = len(text) <= MAX_DIGITS and text.isascii() and "_" not in text
+        return float(text) if fine else text
     except ValueError:
         return text
 
