@@ -250,12 +250,26 @@ def test_the_wire_itself_refuses(server, content):
 
     async def go():
         try:
-            await one._link._client(2).hset("COUNTERS_PORT_NAME_MAP", "Ethernet0", "oid:0x1")
+            await one._link._connected().hset("COUNTERS_PORT_NAME_MAP", "Ethernet0", "oid:0x1")
         finally:
             await one.close()
 
     with pytest.raises(OutsideError, match="HSET is not sent"):
         asyncio.run(go())
+
+
+def test_one_switch_costs_one_connection(server, content):
+    one = target(server)
+
+    async def go():
+        with server.client(0) as c:
+            before = {client["id"] for client in c.client_list()}
+            await one.poll()
+            after = {client["id"] for client in c.client_list()}
+        await one.close()
+        return after - before
+
+    assert len(asyncio.run(go())) == 1
 
 
 def test_by_socket_and_as_one_of_several_asics(server, content):

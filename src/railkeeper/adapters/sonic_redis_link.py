@@ -1,10 +1,11 @@
 """Connections to a SONiC switch's Redis that can only read: any other command is refused before a byte leaves.
 
-The databases are small numbers of one server (COUNTERS_DB is 2, and so on); each gets one connection.
+The databases are small numbers of one server (COUNTERS_DB is 2, and so on).
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -92,7 +93,7 @@ class Link:
         self._username = username
         self._password = password
         self._timeout_s = timeout_s
-        self._clients: dict[int, Redis] = {}
+        self._client: Redis | None = None
 
     def __repr__(self) -> str:
         return f"Link({self.address})"
@@ -101,41 +102,47 @@ class Link:
         """Give each key with its hash; empty if there is none, None if the key holds something else."""
         for at in range(0, len(keys), HASHES_AT_A_TIME):
             some = keys[at : at + HASHES_AT_A_TIME]
-            for key, answer in zip(some, await self._ask(db, some), strict=True):
+            answers = await self._ask(db, [("HGETALL", key) for key in some])
+            for key, answer in zip(some, answers, strict=True):
                 yield key, _hash_or_none(self.address, key, answer)
 
     async def one(self, db: int, key: str) -> Mapping[bytes, bytes] | None:
         """Return one hash, as `hashes`."""
-        async for _, found in self.hashes(db, [key]):
-            return found
-        return None
+        (answer,) = await self._ask(db, [("HGETALL", key)])
+        return _hash_or_none(self.address, key, answer)
 
     async def keys(self, db: int, pattern: str, most: int) -> list[str]:
         """Return the keys that match, sorted. Raises OutsideError if there are more than `most`."""
         found: set[str] = set()
-        try:
-            async for key in self._client(db).scan_iter(match=pattern, count=1000):
-                found.add(key.decode("utf-8", "backslashreplace"))
-                if len(found) > most:
-                    raise OutsideError(f"redis {self.address}: more than {most} keys match {pattern}")
-        except RedisError as error:
-            raise _outside(self.address, error) from error
-        return sorted(found)
+        cursor = 0
+        while True:
+            (answer,) = await self._ask(db, [("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)])
+            if isinstance(answer, RedisError):
+                raise _outside(self.address, answer)
+            cursor, some = int(answer[0]), answer[1]
+            found |= {key.decode("utf-8", "backslashreplace") for key in some}
+            if len(found) > most:
+                raise OutsideError(f"redis {self.address}: more than {most} keys match {pattern}")
+            if not cursor:
+                return sorted(found)
 
-    async def _ask(self, db: int, keys: Sequence[str]) -> list[Any]:
-        pipeline = self._client(db).pipeline(transaction=False)
-        for key in keys:
-            pipeline.execute_command("HGETALL", key)
+    async def _ask(self, db: int, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Ask in one go. Each go says its database first: one connection serves all of them."""
+        pipeline = self._connected().pipeline(transaction=False)
+        for command in (("SELECT", db), *commands):
+            pipeline.execute_command(*command)
         try:
-            return await pipeline.execute(raise_on_error=False)
+            selected, *answers = await pipeline.execute(raise_on_error=False)
         except (RedisError, OSError) as error:
             raise _outside(self.address, error) from error
+        if isinstance(selected, RedisError):
+            raise _outside(self.address, selected)
+        return answers
 
-    def _client(self, db: int) -> Redis:
-        if db not in self._clients:
+    def _connected(self) -> Redis:
+        if self._client is None:
             # On a cut connection redis-py would try again by itself; waiting before the next try is the runner's.
             shared = {
-                "db": db,
                 "username": self._username or None,
                 "password": self._password.reveal() if self._password else None,
                 "socket_timeout": self._timeout_s,
@@ -145,8 +152,8 @@ class Link:
                 "driver_info": None,  # no CLIENT SETINFO
                 "max_connections": 1,
             }
-            self._clients[db] = Redis(connection_pool=self._pool(shared))
-        return self._clients[db]
+            self._client = Redis(connection_pool=self._pool(shared))
+        return self._client
 
     def _pool(self, shared: dict[str, Any]) -> ConnectionPool:
         if self.address.path:
@@ -154,13 +161,12 @@ class Link:
         return ConnectionPool(connection_class=_TcpConnection, host=self.address.host, port=self.address.port, **shared)
 
     async def close(self) -> None:
-        """Let go of all connections; the next question connects again."""
-        clients, self._clients = list(self._clients.values()), {}
-        for client in clients:
-            try:
+        """Let go of the connection; the next question connects again."""
+        client, self._client = self._client, None
+        if client is not None:
+            # One that is gone already is what we want.
+            with contextlib.suppress(RedisError, OSError):
                 await client.connection_pool.disconnect(inuse_connections=True)
-            except (RedisError, OSError):
-                continue  # it is gone already, which is what we want
 
 
 def _hash_or_none(address: Address, key: str, answer: object) -> Mapping[bytes, bytes] | None:
