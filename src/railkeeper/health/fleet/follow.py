@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from railkeeper.fabric.names import Kind
 from railkeeper.health.fault import CLEARED, CLEARING, OPEN
-from railkeeper.health.fleet.solve import SURE, rate_of
+from railkeeper.health.fleet.case import EVERY_TICKS, add_tick, better, old, open_case, reconsider
+from railkeeper.health.fleet.scan_kernels import LATE, PROMPT
+from railkeeper.health.fleet.solve import SURE, Counted, rate_of
 from railkeeper.health.fleet.solve_kernels import U_MAX, score
 from railkeeper.health.fleet.state import PER_NEAR, Columns, FleetLocator, Followed, Memory
 from railkeeper.health.fleet.take import wrong_now
@@ -21,7 +24,7 @@ from railkeeper.telemetry.ports import DOWN, UP
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from railkeeper.health.fleet.solve import Counted, Suspect
+    from railkeeper.health.fleet.solve import Suspect
     from railkeeper.telemetry.ports import PortStates
 
     Longs = npt.NDArray[np.int64]
@@ -33,32 +36,105 @@ U_BELIEVED = 8.0  # nothing is believed deader than this: products of it must st
 REFIT_SHARE = 0.2  # by which a rate must change before what is believed is worked out anew
 BLIND_TO = {LOSS: (LOSS, HARD, SLOW), CORRUPT: (CORRUPT, HARD)}  # open faults that take their rows from a family
 MOST_SPELLS = 32
+LATE_SHARE = 0.7
 MOST_ROWS = 20_000  # up to which an interval is worked out
 
 
-def begin_following(
-    s: FleetLocator, m: Memory, family: str, suspect: Suspect, counted: Counted, *, ports: PortStates, since: int
-) -> None:
-    """Tell a suspect and follow it."""
-    place, times = counted.hood.rows_of(suspect.hyp)
-    n, x, base = counted.n[place], counted.x[place], counted.survive[place]
-    rate = rate_of(suspect.u)
-    t = _tracked(s, family, suspect, ports, since)
-    t.rate, t.rate_low, t.rate_high = _interval(Fit(rate, math.nan, math.nan, suspect.llr), n, x, base, times)
-    t.evidence = (f"{int(x.sum())} of {int(n.sum())} probes {_WORD[family]}", *_said_by_ports(ports, t.part))
-    f = Followed(
-        tracked=t, part=suspect.part, rows=counted.hood.rows[place], times=times.copy(), n=np.zeros(len(n)),
-        x=np.zeros(len(n)), u=suspect.u,
-    )  # fmt: skip
+@dataclass(frozen=True)
+class Told:
+    """What is at hand when a fault is told: the tick, port states, since when it was suspected, the window."""
+
+    columns: Columns
+    ports: PortStates
+    since: int
+    scale: int
+
+
+def begin_following(s: FleetLocator, m: Memory, family: str, suspect: Suspect, counted: Counted, *, at: Told) -> None:
+    """Tell a suspect and follow it, unless it turns out to belong to an open fault."""
+    if _belongs_to_open(s, m, family, suspect.part):
+        return
+    f = Followed(_tracked(s, family, suspect, at.ports, at.since), suspect.part, *_nothing(), suspect.u)
+    if f.tracked.family == family:
+        f.case = open_case(s, m, family, suspect.part, at.columns, scale=at.scale)
+    _follow_rows(f, suspect, counted)
+    f.tracked.evidence = (f"{_counted(f)} {_WORD[family]}", *_said_by_ports(at.ports, f.tracked.part))
+    if family == LOSS and mostly_late(m, f.rows):
+        f.tracked.family = f.tracked.kind = SLOW
+        f.case = None
+        for same in s.followed_of(DELAY):
+            if same.tracked.part.meets(f.tracked.part):
+                same.tracked.status = CLEARED
+    f.n[:], f.x[:] = 0, 0
     take_rows(s, m, f)
+
+
+def _nothing() -> tuple[Longs, Floats, Floats, Floats]:
+    return np.empty(0, dtype=np.int64), np.empty(0), np.empty(0), np.empty(0)
+
+
+def _counted(f: Followed) -> str:
+    return f"{int(f.x.sum())} of {int(f.n.sum())} probes"
+
+
+def _follow_rows(f: Followed, suspect: Suspect, counted: Counted) -> None:
+    """Follow the rows of a suspect from now on, with its rate."""
+    place, times = counted.hood.rows_of(suspect.hyp)
+    f.rows, f.times, f.u, f.part = counted.hood.rows[place], times.copy(), suspect.u, suspect.part
+    f.n, f.x = counted.n[place].copy(), counted.x[place].copy()
+    fitted = Fit(rate_of(suspect.u), math.nan, math.nan, suspect.llr)
+    f.tracked.rate, f.tracked.rate_low, f.tracked.rate_high = _interval(fitted, f.n, f.x, counted.survive[place], times)
+
+
+def _belongs_to_open(s: FleetLocator, m: Memory, family: str, part: int) -> bool:
+    """Whether a wider part explains an open fault and this part together: then the open one was told too narrowly."""
+    links = set(s.space.links(part).tolist())
+    for f in s.followed_of(family):
+        if f.case is not None and part in f.case.hood.parts and _reconsider(s, m, f, part):
+            believe_again(s, m)
+            if links <= f.tracked.part.link_set:
+                return True
+    return False
+
+
+def mostly_late(m: Memory, rows: Longs) -> bool:
+    """Whether what crosses a fault is late now: loss with a standing queue is a lack of speed."""
+    late = int(np.count_nonzero(m.verdict[rows] & LATE))
+    known = late + int(np.count_nonzero(m.verdict[rows] & PROMPT))
+    return known >= 2 and late > LATE_SHARE * known
+
+
+def _reconsider(s: FleetLocator, m: Memory, f: Followed, wanted: int = -1) -> bool:
+    """Explain a young fault's case anew; returns whether it is another part's, or of other directions, after all."""
+    if f.case is None:
+        return False
+    found = reconsider(s, m, f.case, f)
+    suspect = better(s, found, f, wanted)
+    if suspect is None:
+        return False
+    t, moved = f.tracked, suspect.part != f.part
+    t.ties = tuple(s.parts.of(s.space.component(p)) for p in suspect.rivals)
+    t.confidence, t.directions = _confidence(suspect), suspect.directions
+    if moved or t.direction not in suspect.directions:
+        t.part, t.direction = s.parts.of(s.space.component(suspect.part)), suspect.direction
+        _follow_rows(f, suspect, Counted(f.case.hood, f.case.n, f.case.x, np.ones(len(f.case.n))))
+        _drop_inner(s, f)
+        _forget(s, m, f)
+    t.directions = tuple(sorted({*t.directions, t.direction}))
+    return moved
+
+
+def _drop_inner(s: FleetLocator, f: Followed) -> None:
+    """End faults that one told since, or one that has grown, explains."""
+    for o in s.followed_of(LOSS, CORRUPT, HARD, DELAY, SLOW):
+        inside = o.tracked.part.link_set <= f.tracked.part.link_set
+        if o is not f and inside and f.tracked.family in {HARD, o.tracked.family}:
+            o.tracked.status = CLEARED
 
 
 def take_rows(s: FleetLocator, m: Memory, f: Followed) -> None:
     """Open a fault: what its rows have lost is explained, and faults inside it that were told just before go."""
-    for old in s.followed_of(LOSS, CORRUPT, HARD, DELAY, SLOW):
-        inside = old.tracked.part.link_set <= f.tracked.part.link_set
-        if inside and f.tracked.family in {HARD, old.tracked.family}:
-            old.tracked.status = CLEARED
+    _drop_inner(s, f)
     s.name(f.tracked)
     s.followed.append(f)
     s.waiting.pop((f.tracked.family, f.part), None)
@@ -90,7 +166,6 @@ _WORD = {LOSS: "lost", CORRUPT: "damaged"}
 def _tracked(s: FleetLocator, family: str, suspect: Suspect, ports: PortStates, since: int) -> Tracked:
     part = s.parts.of(s.space.component(suspect.part))
     ties = tuple(s.parts.of(s.space.component(p)) for p in suspect.rivals)
-    confidence = 1 / (1 + math.exp(-max(-30.0, min(suspect.margin, 30.0))))
     also: tuple[str, ...] = ()
     kind, tracked_as = family, family
     if family == LOSS and rate_of(suspect.u) >= DEAD_RATE:
@@ -98,8 +173,12 @@ def _tracked(s: FleetLocator, family: str, suspect: Suspect, ports: PortStates, 
         kind, also = _dead_kind(s, part, suspect, ports)
     return Tracked(
         tracked_as, kind, part, since, s.tick, direction=suspect.direction, directions=suspect.directions, ties=ties,
-        also_kinds=also, confidence=confidence,
+        also_kinds=also, confidence=_confidence(suspect),
     )  # fmt: skip
+
+
+def _confidence(suspect: Suspect) -> float:
+    return 1 / (1 + math.exp(-max(-30.0, min(suspect.margin, 30.0))))
 
 
 def _dead_kind(s: FleetLocator, part: Part, suspect: Suspect, ports: PortStates) -> tuple[str, tuple[str, ...]]:
@@ -142,13 +221,28 @@ def follow_losses(s: FleetLocator, m: Memory, columns: Columns) -> None:
     """Move the open faults on by one tick."""
     changed = False
     for f in s.followed_of(LOSS, CORRUPT, HARD):
+        if not f.live:
+            continue  # ended by one that explains it
         family = CORRUPT if f.tracked.family == CORRUPT else LOSS
         n = m.exposure.now[f.rows].astype(np.float64)
         x = np.where(n > 0, wrong_now(columns, family, f.rows), 0).astype(np.float64)
         base = np.minimum(_base(s, m, f, family), SURE)
         changed |= _age(s, m, f, (n, x), base)
+        if f.live and f.case is not None:
+            changed |= _keep_case(s, m, f, columns)
     if changed:
         believe_again(s, m)
+
+
+def _keep_case(s: FleetLocator, m: Memory, f: Followed, columns: Columns) -> bool:
+    """Add a tick to a young fault's case and look at it anew; returns whether it is another part's after all."""
+    assert f.case is not None
+    add_tick(m, f.case, columns)
+    if old(s, f.case):
+        f.case = None
+    elif (s.tick - f.case.opened) % EVERY_TICKS == 0 and not f.calm_ticks:
+        return _reconsider(s, m, f)
+    return False
 
 
 def _base(s: FleetLocator, m: Memory, f: Followed, family: str) -> Floats:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from railkeeper.health.fault import CLEARED, CLEARING, OPEN
-from railkeeper.health.fleet.follow import believe_again, take_rows
-from railkeeper.health.fleet.scan_kernels import FAST, LATE, PROMPT
+from railkeeper.health.fleet.follow import believe_again, mostly_late, take_rows
+from railkeeper.health.fleet.scan_kernels import FAST, LATE, NO_TRAIN, PROMPT
 from railkeeper.health.fleet.scan_kernels import SLOW as SLOW_BIT
 from railkeeper.health.fleet.state import Columns, FleetLocator, Followed, Memory, Waiting
 from railkeeper.health.fleet.strict import Culprit, Strict
@@ -25,9 +25,12 @@ DELAY_TICKS = 2
 TIMES, TIMES_HOST = 2, 3  # ticks in a row before it is told
 LEAST_LATE = 2.0  # rows
 TIE_TICKS = 4
+HINT_TICKS, WAIT_FOR_TRAINS = 2, 5  # a late part over which a train was slow just now may be told as slow
 GOOD_TICKS = 4
 CHANCE_SLOW = 0.02  # share of trains on healthy paths that a busy host slows anyway, at least
 LEAST_TRAINS = 4.0
+SLOW_WINDOWS = (2, 4, 8, 16)  # ticks; a wide part shows itself in a short one, before narrow ones could be told
+ANY_AGE = 256
 MOST_ROWS = 100_000
 BAD_SHARE, GOOD_SHARE = 0.6, 0.3  # of a delayed part's rows that are late
 SLOW_SHARE, FAST_SHARE = 0.8, 0.2
@@ -36,15 +39,20 @@ SLOW_SHARE, FAST_SHARE = 0.8, 0.2
 def judge_slow(s: FleetLocator, m: Memory, columns: Columns, slow: Ints) -> None:
     """Open, follow and clear faults that take a link's speed; `slow` are the rows whose last trains were slow."""
     for f in s.followed_of(SLOW):
-        _follow(s, m, f, bad=SLOW_BIT, good=FAST, shares=(SLOW_SHARE, FAST_SHARE))
+        _follow_slow(s, m, f, columns)
     rows = _outside(s, slow, HARD, SLOW)
-    if not len(rows):
-        return
-    trains = m.slow_run[rows].astype(np.float64)
     least = max(LEAST_TRAINS, s.threshold / -math.log(_chance_slow(m, len(rows))))
-    for c in _strict(s, m).explain(rows, trains, FAST, least, _held(s, SLOW)):
-        if _again(s, SLOW, c):
-            _tell_slow(s, m, columns, c)
+    for ticks in SLOW_WINDOWS:
+        young = rows[m.train_age[rows] < ticks]
+        if not len(young):
+            continue
+        trains = np.minimum(m.slow_run[young], ticks).astype(np.float64)
+        found = _strict(s, m).explain(young, trains, (FAST, ticks), least, _held(s, SLOW))
+        for c in found:
+            if _again(s, SLOW, c):
+                _tell_slow(s, m, columns, c)
+        if found:
+            return
 
 
 def _chance_slow(m: Memory, slow: int) -> float:
@@ -61,13 +69,13 @@ def judge_delay(s: FleetLocator, m: Memory, late: Ints) -> None:
     rows = _outside(s, late, HARD, SLOW, DELAY)
     if not len(rows):
         return
-    for c in _strict(s, m).explain(rows, np.ones(len(rows)), PROMPT, LEAST_LATE, _held(s, DELAY)):
+    for c in _strict(s, m).explain(rows, np.ones(len(rows)), (PROMPT, ANY_AGE), LEAST_LATE, _held(s, DELAY)):
         if _again(s, DELAY, c):
             _tell_delay(s, m, c)
 
 
 def _strict(s: FleetLocator, m: Memory) -> Strict:
-    return Strict(m.index, s.space, m.verdict, m.part_scratch, m.link_scratch)
+    return Strict(m.index, s.space, m.verdict, m.train_age, m.part_scratch, m.link_scratch)
 
 
 def _held(s: FleetLocator, family: str) -> frozenset[int]:
@@ -97,25 +105,43 @@ def _again(s: FleetLocator, family: str, c: Culprit) -> bool:
 
 
 def _tell_slow(s: FleetLocator, m: Memory, columns: Columns, c: Culprit) -> None:
-    trains = columns.train_bps[c.rows]
-    best = float(np.nanmax(trains)) if np.isfinite(trains).any() else math.nan
-    f = _followed(s, SLOW, "slow", c)
-    f.tracked.gbps = best / s.config.nominal_bps * s.fabric.link_gbps
-    f.tracked.evidence = (f"best train {best / 1e6:.1f} Mbit/s of {int(c.weight)} trains, none fast",)
+    f = _followed(s, m, SLOW, c)
+    if any(f.tracked.part.link_set <= o.tracked.part.link_set for o in s.followed_of(SLOW)):
+        return
+    f.tracked.gbps = _gbps(s, columns.train_bps[f.rows])
+    f.tracked.evidence = (f"{int(c.weight)} trains slow, none fast",)
     same = [o for o in s.followed_of(LOSS, DELAY) if o.tracked.part.meets(f.tracked.part)]
-    if same:  # loss or delay that turns out to be a lack of speed: the same fault, better named
-        f.tracked.key, f.tracked.since = same[0].tracked.key, same[0].tracked.since
-        s.followed = [o for o in s.followed if o is not same[0]]
-        for other in same[1:]:
-            other.tracked.status = CLEARED
+    _take_over(s, f, same)
     take_rows(s, m, f)
 
 
+def _take_over(s: FleetLocator, f: Followed, same: list[Followed]) -> None:
+    """Take over the first of some faults: loss or delay that turns out to be a lack of speed keeps its key."""
+    if not same:
+        return
+    f.tracked.key, f.tracked.since = same[0].tracked.key, same[0].tracked.since
+    s.followed = [o for o in s.followed if o is not same[0]]
+    for other in same[1:]:
+        other.tracked.status = CLEARED
+
+
+def _gbps(s: FleetLocator, trains: Floats) -> float:
+    """Return what slow trains say of a link's speed."""
+    trains = trains[trains < s.config.slow_fraction * s.config.nominal_bps]
+    return float(trains.max()) / s.config.nominal_bps * s.fabric.link_gbps if len(trains) else math.nan
+
+
 def _tell_delay(s: FleetLocator, m: Memory, c: Culprit) -> None:
-    if (m.verdict[c.rows] & SLOW_BIT).any() and not (m.verdict[c.rows] & FAST).any():
-        return  # slow trains: it will be told as slow
-    f = _followed(s, DELAY, "delay", c)
-    f.tracked.delay_ms = _added_ms(m, c.rows, c.times)
+    f = _followed(s, m, DELAY, c)
+    inside = [o for o in s.followed_of(SLOW, DELAY) if f.tracked.part.link_set <= o.tracked.part.link_set]
+    young = (m.train_age[f.rows] < HINT_TICKS) & (m.slow_run[f.rows] > 0) & (m.slow_run[f.rows] != NO_TRAIN)
+    if inside or (young.any() and s.waiting[DELAY, c.part].times < WAIT_FOR_TRAINS):
+        return
+    lossy = [o for o in s.followed_of(LOSS) if o.tracked.part.meets(f.tracked.part)]
+    if lossy:  # late and lossy: a lack of speed
+        f.tracked.family = f.tracked.kind = SLOW
+        _take_over(s, f, lossy)
+    f.tracked.delay_ms = _added_ms(m, f.rows, f.times)
     f.tracked.evidence = (
         f"least delay {f.tracked.delay_ms:.2f} ms a crossing above like paths on {int(c.weight)} paths",
     )
@@ -135,15 +161,27 @@ def _usual_ms(m: Memory, group: int) -> float:
     return float(np.quantile(known, 0.25)) if len(known) else math.nan
 
 
-def _followed(s: FleetLocator, family: str, kind: str, c: Culprit) -> Followed:
+def _followed(s: FleetLocator, m: Memory, family: str, c: Culprit) -> Followed:
     part = s.parts.of(s.space.component(c.part))
     ties = tuple(s.parts.of(s.space.component(p)) for p in c.ties)
     t = Tracked(
-        family, kind, part, s.waiting[family, c.part].first - DELAY_TICKS + 1, s.tick, direction=c.direction,
+        family, family, part, s.waiting[family, c.part].first - DELAY_TICKS + 1, s.tick, direction=c.direction,
         directions=c.directions, ties=ties,
     )  # fmt: skip
-    none = np.zeros(len(c.rows))
-    return Followed(t, c.part, c.rows, c.times, none, none, 0.0)
+    rows = m.index.rows_over(part.directed(c.direction))
+    times = np.isin(m.index.crossed[rows], part.directed(c.direction)).sum(axis=1).astype(np.float64)
+    none = np.zeros(len(rows))
+    return Followed(t, c.part, rows, times, none, none, 0.0)
+
+
+def _follow_slow(s: FleetLocator, m: Memory, f: Followed, columns: Columns) -> None:
+    gbps = _gbps(s, columns.train_bps[f.rows])
+    f.tracked.gbps = f.tracked.gbps if math.isnan(gbps) else gbps
+    young = f.rows[m.train_age[f.rows] < SLOW_WINDOWS[-1]]
+    if np.count_nonzero(m.verdict[young] & (SLOW_BIT | FAST)) >= LEAST_LATE:
+        _follow(s, m, f, bad=SLOW_BIT, good=FAST, shares=(SLOW_SHARE, FAST_SHARE))
+    elif mostly_late(m, f.rows):
+        f.tracked.good, f.tracked.status, f.tracked.seen = 0, OPEN, s.tick
 
 
 def _follow(s: FleetLocator, m: Memory, f: Followed, *, bad: int, good: int, shares: tuple[float, float]) -> None:

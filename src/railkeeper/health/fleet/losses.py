@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.fleet.follow import begin_following
+from railkeeper.health.fleet.follow import Told, begin_following
 from railkeeper.health.fleet.solve import BOTH, CLOSE, Counted, Suspect, explain, neighbourhood
 from railkeeper.health.fleet.state import PER_NEAR, Columns, FleetLocator, Memory, Waiting
-from railkeeper.health.fleet.take import wrong_now
+from railkeeper.health.fleet.take import counts_of
 from railkeeper.health.fleet.window_kernels import WINDOWS
 from railkeeper.health.fleet.windows import NOW, SCALES, ticks_held
-from railkeeper.health.track import CORRUPT, LOSS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -55,8 +54,8 @@ def judge_losses(
             row = counted.hood.rows_of(suspect.hyp)[0]
             explained = np.union1d(explained, counted.hood.rows[row])
             if _certain(s, m, family, suspect):
-                first = s.waiting[family, suspect.part].first
-                begin_following(s, m, family, suspect, counted, ports=ports, since=first)
+                at = Told(columns, ports, s.waiting[family, suspect.part].first, scale)
+                begin_following(s, m, family, suspect, counted, at=at)
         if suspects:
             looked_at = np.setdiff1d(entities, _unsettled(s, family, counted, explained))
             hits = hits[~np.isin(hits[:, 0], looked_at)]
@@ -69,7 +68,7 @@ def _count(s: FleetLocator, m: Memory, family: str, columns: Columns, *, look: t
     links = np.unique(s.space.links_of_all(parts)[0]).astype(np.int64)
     rows = m.index.rows_over(np.concatenate([2 * links, 2 * links + 1]))
     hood = neighbourhood(m.index, s.space, parts, rows, m.part_scratch)
-    n, x = _of_rows(m, family, columns, rows, scale)
+    n, x = counts_of(m, family, columns, rows, scale)
     believed = m.believed[family][rows]
     silent = np.isin(rows, explained, assume_unique=True) | ((believed < 1) & (scale != NOW))
     n[silent] = 0
@@ -89,14 +88,6 @@ def _unsettled(s: FleetLocator, family: str, counted: Counted, explained: Longs)
     part, way = hood.parts[hyp // 3], hyp % 3
     link = part < s.fabric.n_links
     return np.concatenate([(2 * part + way)[link & (way < BOTH)], (part + s.fabric.n_links)[~link & (way == BOTH)]])
-
-
-def _of_rows(m: Memory, family: str, columns: Columns, rows: Longs, scale: int) -> tuple[Longs, Longs]:
-    n = m.exposure.of(scale, rows)
-    x = wrong_now(columns, family, rows) if scale == NOW else m.wrong[family].of_rows(scale, rows)
-    if family == CORRUPT:
-        n = n - (wrong_now(columns, LOSS, rows) if scale == NOW else m.wrong[LOSS].of_rows(scale, rows))
-    return np.maximum(n, 0), x
 
 
 def _foremost(m: Memory, family: str, entities: Longs, scale: int) -> Longs:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Bits of a row's verdict. The first four are odd; the last two clear what the row crosses.
 LOST, DAMAGED, LATE, SLOW, PROMPT, FAST = 1, 2, 4, 8, 16, 32
 ODD = LOST | DAMAGED | LATE | SLOW
+OLDEST = 200  # ticks that the age of a train is counted to
 NO_TRAIN = 255  # slow_run of a row that no train has come over yet
 NO_TIME = np.iinfo(np.int64).max
 BLOCKS = 64
@@ -39,6 +40,7 @@ def scan(
     n_window: Ints,
     delay_before: Floats32,
     slow_run: Bytes,
+    train_age: Bytes,
     verdict: Bytes,
     near_probes: Longs,
 ) -> None:
@@ -49,7 +51,7 @@ def scan(
     - slow_bps: (3,) slow below the first, and below the second where also below the third
     - n_now, n_window: probes of this tick are written to the one and added to the other
     - delay_before: (rows,) ms of the tick before, replaced by this tick's; slow_run: slow trains in a row, 0 after a
-      fast one, NO_TRAIN before the first
+      fast one, NO_TRAIN before the first; train_age: ticks since the last train
     - verdict: (rows,) bits; near_probes: (BLOCKS,) probes to the T0 and back
     """
     rows = len(sent)
@@ -82,6 +84,9 @@ def scan(
                 slow = bps < slow_bps[0] or (bps < slow_bps[1] and bps < slow_bps[2])
                 run = 0 if slow_run[i] == NO_TRAIN else slow_run[i]
                 slow_run[i] = min(run + 1, NO_TRAIN - 1) if slow else 0
+                train_age[i] = 0
+            elif train_age[i] < OLDEST:
+                train_age[i] += 1
             if slow_run[i] == 0:
                 bits |= FAST
             elif slow_run[i] != NO_TRAIN:

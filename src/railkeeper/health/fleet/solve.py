@@ -147,6 +147,26 @@ def _grow(c: Counted, chosen: dict[int, float], least: float, most: int, barred:
         chosen[hyp] = float(c.u[hyp])
         c.believe(hyp, chosen[hyp])
         _refit(c, chosen, hyp)
+        chosen = _turned(c, chosen)
+    return chosen
+
+
+def _turned(c: Counted, chosen: dict[int, float]) -> dict[int, float]:
+    """Let each part take the direction that suits it best now that the others are there."""
+    for hyp in list(chosen) if len(chosen) > 1 else ():
+        first, believed = hyp - hyp % 3, c.survive.copy()
+        c.believe(hyp, -chosen[hyp])
+        own = np.zeros(c.hood.n_hyps, dtype=np.bool_)
+        own[first : first + 3] = True
+        c.score_all(own)
+        best = first + int(c.llr[first : first + 3].argmax())
+        if c.llr[best] > c.llr[hyp] + ODDS_OF_ANOTHER:
+            chosen = {h: u for h, u in chosen.items() if h != hyp} | {best: float(c.u[best])}
+            c.believe(best, chosen[best])
+            _refit(c, chosen, best)
+        else:
+            c.survive = believed
+            c.score_all(own)
     return chosen
 
 
@@ -184,6 +204,7 @@ def _smaller_instead(c: Counted, base: Floats, chosen: dict[int, float], hyp: in
     rest = {h: u for h, u in chosen.items() if h != hyp}
     around = c.sharing([hyp])
     _settle(c, base, rest, around)
+    rest = _turned(c, rest)
     own = float(c.llr[hyp])
     small = np.where(around & (np.repeat(c.hood.sizes, 3) < c.hood.sizes[hyp // 3]), c.llr, 0.0)
     best = np.sort(small.reshape(-1, 3).max(axis=1))[-INSTEAD:].sum()

@@ -12,7 +12,7 @@ from railkeeper.fabric.names import name_of
 from railkeeper.health.carriers import Carriers, new_carriers
 from railkeeper.health.fault import CLEARED, LocatorConfig
 from railkeeper.health.fleet.plan_index import PlanIndex, index_paths
-from railkeeper.health.fleet.scan_kernels import NO_TRAIN
+from railkeeper.health.fleet.scan_kernels import NO_TRAIN, OLDEST
 from railkeeper.health.fleet.space import PartSpace
 from railkeeper.health.fleet.windows import Exposure, Wrong, new_exposure, new_wrong
 from railkeeper.health.parts import Parts
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from railkeeper.fabric.model import Fabric
     from railkeeper.fabric.paths import Paths
     from railkeeper.health.fault import Fault
+    from railkeeper.health.fleet.case import Case
 
     Ints = npt.NDArray[np.int32]
     Longs = npt.NDArray[np.int64]
@@ -49,7 +50,9 @@ class Waiting:
 class Followed:
     """An open fault with the rows that cross it (by number), and what they have counted since it was told.
 
-    - base: (rows,) chance to survive all but this fault; calm: nats that speak for its end, gathered since `calm_from`
+    - n, x: probes and how many went wrong; u: -log(1 - rate)
+    - calm: nats that speak for its end, gathered in the last `calm_ticks`
+    - case: all evidence around it while it is young
     """
 
     tracked: Tracked
@@ -61,6 +64,7 @@ class Followed:
     u: float
     calm: float = 0.0
     calm_ticks: int = 0
+    case: Case | None = None
 
     @property
     def live(self) -> bool:
@@ -104,6 +108,7 @@ class Memory:
     wrong: dict[str, Wrong]
     delay_before: Floats32
     slow_run: Bytes
+    train_age: Bytes
     verdict: Bytes
     nominal: Floats32
     coming: Floats32
@@ -198,6 +203,7 @@ def remember(space: PartSpace, index: PlanIndex) -> Memory:
         index=index, exposure=new_exposure(n),
         wrong={LOSS: new_wrong(n, entities), CORRUPT: new_wrong(n, entities)},
         delay_before=np.full(n, np.inf, dtype=np.float32), slow_run=np.full(n, NO_TRAIN, dtype=np.uint8),
+        train_age=np.full(n, OLDEST, dtype=np.uint8),
         verdict=np.zeros(n, dtype=np.uint8), nominal=np.zeros(entities, dtype=np.float32),
         coming=np.zeros(entities, dtype=np.float32),
         believed={LOSS: np.ones(n, dtype=np.float32), CORRUPT: np.ones(n, dtype=np.float32)},
@@ -212,7 +218,8 @@ def _samples(index: PlanIndex) -> tuple[Longs, ...]:
     out = []
     for g in range(5):
         rows = np.flatnonzero(index.group == g)
-        out.append(rows[:: (len(rows) // SAMPLE) | 1])  # an odd step, since plans repeat themselves in even ones
+        # An odd step, since plans repeat themselves in even ones.
+        out.append(rows[:: (len(rows) // SAMPLE) | 1])
     return tuple(out)
 
 

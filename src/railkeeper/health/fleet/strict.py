@@ -46,26 +46,29 @@ class Strict:
     index: PlanIndex
     space: PartSpace
     verdict: Bytes
+    age: Bytes
     scratch: Ints
     seen: Bytes
 
-    def explain(self, bad: Ints, weight: Floats, clears: int, least: float, held: frozenset[int]) -> list[Culprit]:
+    def explain(
+        self, bad: Ints, weight: Floats, clears: tuple[int, int], least: float, held: frozenset[int]
+    ) -> list[Culprit]:
         """Return the fewest parts that explain bad rows (ascending numbers) of some weight each.
 
-        Rows with a `clears` bit clear what they cross; a rest of less than `least` stays unexplained; parts that are
-        `held` win ties.
+        - clears: bits and an age in ticks: a row with one of these bits, and younger, clears what it crosses
+        - least: weight below which a rest stays unexplained; held: parts that win ties
         """
-        guilty = self._guilty(bad, clears)
+        guilty = self._guilty(bad, *clears)
         parts = self._near(guilty)
         if not len(parts):
             return []
         hood = neighbourhood(self.index, self.space, parts, bad.astype(np.int64), self.scratch)
         return _cover(hood, self._allowed(parts, guilty), weight, least, held)
 
-    def _guilty(self, bad: Ints, clears: int) -> Ints:
+    def _guilty(self, bad: Ints, clears: int, most: int) -> Ints:
         out = np.empty(bad.size * self.index.crossed.shape[1], dtype=np.int32)
         i = self.index
-        n = guilty_links(bad, i.crossed, i.start, i.row, self.verdict, clears, self.seen, out)
+        n = guilty_links(bad, i.crossed, i.start, i.row, self.verdict, clears, self.age, most, self.seen, out)
         return out[:n]
 
     def _near(self, guilty: Ints) -> Longs:

@@ -16,11 +16,21 @@ if TYPE_CHECKING:
 
 @njit(cache=True)
 def guilty_links(
-    bad_rows: Ints, crossed: Ints, start: Ints, row: Ints, verdict: Bytes, clears: int, seen: Bytes, out: Ints
+    bad_rows: Ints,
+    crossed: Ints,
+    start: Ints,
+    row: Ints,
+    verdict: Bytes,
+    clears: int,
+    age: Bytes,
+    most: int,
+    seen: Bytes,
+    out: Ints,
 ) -> int:
-    """Return how many directed links that bad rows cross have no row with a `clears` bit, and write them to `out`.
+    """Write the directed links that bad rows cross and no other row clears to `out`; returns how many.
 
-    `seen` (directed links,) is all 0, and is so again afterwards.
+    A row with a `clears` bit, younger than `most`, clears its links. `seen` (directed links,) is all 0, and is so again
+    afterwards.
     """
     n_seen, n = 0, 0
     places = np.empty(len(bad_rows) * crossed.shape[1], dtype=np.int32)
@@ -35,7 +45,7 @@ def guilty_links(
         seen[c] = 0
         clear = False
         for j in range(start[c], start[c + 1]):
-            if verdict[row[j]] & clears:
+            if verdict[row[j]] & clears and age[row[j]] < most:
                 clear = True
                 break
         if not clear:

@@ -10,7 +10,8 @@ from railkeeper.health.fleet.index_kernels import put_on_entities
 from railkeeper.health.fleet.plan_index import with_more
 from railkeeper.health.fleet.scan_kernels import BLOCKS, scan
 from railkeeper.health.fleet.state import PER_NEAR, Columns, FleetLocator, Memory, remember, start_memory
-from railkeeper.health.track import CORRUPT
+from railkeeper.health.fleet.windows import NOW
+from railkeeper.health.track import CORRUPT, LOSS
 from railkeeper.probe.pathstats import NO_TIME
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def take_in(s: FleetLocator, obs: Observation, untrusted: set[int]) -> Columns:
     scan(
         columns.sent, columns.received, columns.corrupt, columns.delay_ns, columns.train_bps, _mute(s, untrusted),
         _limits_ms(s, columns), m.index.group, _slow_bps(c.slow_fraction, c.nominal_bps, columns.train_bps),
-        m.exposure.now, m.exposure.fill[0], m.delay_before, m.slow_run, m.verdict, near,
+        m.exposure.now, m.exposure.fill[0], m.delay_before, m.slow_run, m.train_age, m.verdict, near,
     )  # fmt: skip
     m.near.probes = m.near.probes * MEMORY + float(near.sum())
     _count_nominal(s)
@@ -57,6 +58,15 @@ def wrong_now(columns: Columns, family: str, rows: npt.NDArray[np.integer]) -> L
         return np.asarray(damaged)
     came = columns.received[rows]
     return np.where(came < 0, 0, sent - damaged - np.minimum(came, sent - damaged))
+
+
+def counts_of(m: Memory, family: str, columns: Columns, rows: Longs, scale: int) -> tuple[Longs, Longs]:
+    """Return probes of rows that could go wrong in a family's way in a window, and how many did."""
+    n = m.exposure.of(scale, rows)
+    x = wrong_now(columns, family, rows) if scale == NOW else m.wrong[family].of_rows(scale, rows)
+    if family == CORRUPT:
+        n = n - (wrong_now(columns, LOSS, rows) if scale == NOW else m.wrong[LOSS].of_rows(scale, rows))
+    return np.maximum(n, 0), x
 
 
 def _memory(s: FleetLocator) -> Memory:
@@ -91,7 +101,7 @@ def _grown(s: FleetLocator, old: Memory, new: object) -> Memory:
     for family, wrong in old.wrong.items():
         out.wrong[family].rows[:n], out.wrong[family].entities = wrong.rows, wrong.entities
         out.believed[family][:n] = old.believed[family]
-    out.delay_before[:n], out.slow_run[:n] = old.delay_before, old.slow_run
+    out.delay_before[:n], out.slow_run[:n], out.train_age[:n] = old.delay_before, old.slow_run, old.train_age
     out.near = old.near
     out.nominal, out.coming, out.counted_to = old.nominal, old.coming, old.counted_to
     return out
