@@ -17,6 +17,8 @@ SLEW = 0.01
 FORGET_NS = 600 * 1_000_000_000
 # When a group's newest stamp goes back by more than this, the switch has started again.
 BACK_NS = 1_000_000_000
+# An offset that is further off than a switch polls its ports came from stamps that had stood still: it is set at once.
+STEP_NS = 5_000_000_000
 MOST_OBJECTS = 200_000
 
 
@@ -69,4 +71,6 @@ class StampClock:
         assert self._offset_ns is not None
         most = int(max(0, read_ns - self._moved_ns) * SLEW)
         self._moved_ns = read_ns
+        if goal < self._offset_ns - STEP_NS:
+            self._offset_ns = goal
         self._offset_ns += max(-most, min(most, goal - self._offset_ns))
