@@ -88,8 +88,10 @@ def suspects(view: View, rule: Rule, tally: Tally, p: dict[str, float]) -> Suspe
     rate = view.rate(rule.signal)
     if rate is None:
         return None
-    counted = above(rate, 0.0)
-    tally.add(counted, np.rint(rate[counted].astype(np.float64) * view.rates.dt_s[counted]), view.now_s, view.tick_s)
+    # Whoever counts less than this is under the floor, and so are its peers: millions may, and are not looked at.
+    counted = above(rate, rule.floor_per_s / p["times_peers"])
+    few = counted if rule.floor_per_s * view.tick_s < tally.most else counted[:0]
+    tally.add(few, np.rint(rate[few].astype(np.float64) * view.rates.dt_s[few]), view.now_s, view.tick_s)
     ids = np.union1d(counted, tally.ids[tally.counts >= 2 * tally.most]).astype(np.int32)
     per_s, dt_s = np.nan_to_num(rate[ids]), np.nan_to_num(view.rates.dt_s[ids])
     per = np.nan_to_num(at(view, rule.per, ids)) if rule.per else np.zeros(len(ids), dtype=np.float32)

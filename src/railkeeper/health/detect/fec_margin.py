@@ -16,8 +16,8 @@ from railkeeper.health.detect.fec_arithmetic import pre_fec_ber
 from railkeeper.health.detect.finding import V_DEGRADED, V_FAILED, Judged
 from railkeeper.health.detect.known import at, settled
 from railkeeper.health.detect.past import Past, update
-from railkeeper.health.detect.peers import quantiles
 from railkeeper.health.detect.slices import Rounds, SlicedPast, part_of
+from railkeeper.health.detect.some_peers import middle_and_spread
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 SIGNALS = ("fec_corrected_bits", "rx_bits", "speed_gbps", "lane_errors", "pre_fec_ber")
 # The ratio at which RS(544,514) repairs no more to the standard's taste.
 CODE_LIMIT = 2.4e-4
-# Standard deviations from the middle to the quantile of 0.9.
-AT_90 = 1.2816
 
 
 @dataclass
@@ -123,15 +121,15 @@ def _trusted(view: View) -> Floats | None:
 def _compare(state: State, part: View, ber: Floats) -> Compared:
     p, past = state.p, state.past.mine()
     x = np.log10(np.maximum(ber, np.float32(1e-15)))
-    q = np.log10(np.maximum(quantiles(part, ber, (0.5, 0.9), "pre_fec_ber_trusted"), np.float32(1e-15)))
+    middle, spread = middle_and_spread(part, x)
     group = part.entities.group
     peers = state.peers.setdefault(state.rounds.turns.part, Past(part.entities.n_groups, p["past_half_life_s"]))
-    rise = np.nan_to_num(q[0] - peers.mean)
+    rise = np.nan_to_num(middle - peers.mean)
     drift = x - past.mean - rise[group]
     drift[past.weight_s < p["past_least_s"]] = np.nan
     drift[drift < p["drift_sigmas"] * past.spread] = 0
-    update(peers, q[0], part.now_s)
-    return Compared(x, q[0][group], ((q[1] - q[0]) / np.float32(AT_90))[group], drift, past.mean)
+    update(peers, middle, part.now_s)
+    return Compared(x, middle[group], spread[group], drift, past.mean)
 
 
 def _worth(p: dict[str, float], c: Compared) -> Mask:

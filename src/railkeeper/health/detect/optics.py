@@ -16,8 +16,9 @@ from railkeeper.health.detect.ends import HALF
 from railkeeper.health.detect.finding import V_DEGRADED, V_FAILED, Judged
 from railkeeper.health.detect.known import at, column, columns_of, settled, unread
 from railkeeper.health.detect.past import Past, update
-from railkeeper.health.detect.peers import MIN_PEERS
+from railkeeper.health.detect.screen import above, below
 from railkeeper.health.detect.slices import Rounds, SlicedPast, part_of
+from railkeeper.health.detect.some_peers import middle_and_spread
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,14 +29,13 @@ if TYPE_CHECKING:
     Ids = npt.NDArray[np.int32]
     Floats = npt.NDArray[np.float32]
     Mask = npt.NDArray[np.bool_]
-    Worst = tuple[Floats, npt.NDArray[np.int64]]  # value of the worst lane, and which it is
+    Worst = tuple[Floats, Floats]  # (n,) value of the worst lane, and (lanes, n) of all
 
 LANED = ("rx_power_dbm", "tx_power_dbm", "tx_bias_ma", "snr_db")
 WHOLE = ("module_temperature_c", "module_voltage_v")
 LANE_ERRORS = "lane_errors"
-AT_90 = 1.2816
-# Ports of a part of which the peers are taken.
-SAMPLE = 20_000
+# Many columns of what changes slowly: of a large fleet a smaller part each tick.
+PARTS = 16
 # Below this a receiver sees no light: modules report -40 dBm, or less, for none.
 DARK_DBM = -30.0
 
@@ -131,7 +131,7 @@ class Optics:
 
     def start(self, entities: Entities, parameters: dict[str, float]) -> State:
         """Return the state before the first tick."""
-        return State(settled(self.about, parameters), cases(self.about, entities), Rounds(len(entities)))
+        return State(settled(self.about, parameters), cases(self.about, entities), Rounds(len(entities), PARTS))
 
     def judge(self, state: State, view: View) -> tuple[State, Judged]:
         """Judge the part whose turn it is, then let it learn."""
@@ -175,9 +175,9 @@ def _judge(state: State, part: View, sense: Sense, dark: Mask) -> list[Off]:
     if sense.signal in LANED:
         every[:, dark] = np.nan
     worst = _worst(every, sense.sign)
-    peers = _peers(part, worst[0])
+    peers = middle_and_spread(part, worst[0])
     found = [
-        *_against_limits(state.p, sense, worst), *_against_lanes(state.p, sense, every, worst),
+        *_against_limits(state.p, sense, worst), *_against_lanes(state.p, sense, worst),
         *_against_peers(state.p, part, sense, worst, peers), *_against_past(state, part, sense, worst, peers[0]),
     ]  # fmt: skip
     off = np.unique(np.concatenate([x.ids for x in found])) if found else None
@@ -187,9 +187,15 @@ def _judge(state: State, part: View, sense: Sense, dark: Mask) -> list[Off]:
 
 
 def _worst(every: Floats, sign: int) -> Worst:
-    bad = np.where(np.isnan(every), -np.inf, every * (sign or 1))
-    lane = np.argmax(bad, axis=0)
-    return np.take_along_axis(every, lane[None], axis=0)[0], lane
+    """Return the worst of the lanes, NaN where none is known; of signals without a bad side, the first lane."""
+    fold = np.fmax if sign > 0 else np.fmin
+    return (every[0] if len(every) == 1 else fold.reduce(every, axis=0)), every
+
+
+def _lane(worst: Worst, ids: Ids) -> npt.NDArray[np.int64]:
+    value, every = worst
+    lane: npt.NDArray[np.int64] = np.argmax(every[:, ids] == value[ids], axis=0)
+    return lane
 
 
 def _past(state: State, sense: Sense) -> SlicedPast:
@@ -201,62 +207,51 @@ def _past_of_peers(state: State, part: View, sense: Sense) -> Past:
     return state.peers.setdefault(key, Past(part.entities.n_groups, state.p["past_half_life_s"]))
 
 
-def _peers(part: View, worst: Floats) -> tuple[Floats, Floats]:
-    """Return (n_groups,) middle and spread, exactly, of some of each group: decibels have no logarithm.
-
-    An odd stride takes both ends of links, whose ids are even and odd.
-    """
-    some = slice(0, None, max(1, len(worst) // SAMPLE) | 1)
-    values, group = worst[some], part.entities.group[some]
-    known = np.isfinite(values)
-    values, group = values[known], group[known]
-    order = np.lexsort((values, group))
-    counts = np.bincount(group, minlength=part.entities.n_groups)
-    starts = np.cumsum(counts) - counts
-    q = np.full((3, len(counts)), np.nan, dtype=np.float32)
-    enough = counts >= MIN_PEERS
-    for row, share in enumerate((0.1, 0.5, 0.9)):
-        place = starts + np.rint((counts - 1) * share).astype(np.int64)
-        q[row, enough] = values[order[place[enough]]]
-    return q[1], np.maximum(q[2] - q[1], q[1] - q[0]) / np.float32(AT_90)
-
-
-def _off(sense: Sense, worst: Worst, want: Floats, times: Floats, against: str) -> list[Off]:
-    """Return what is too far: times above 1."""
-    ids = np.flatnonzero(times > 1).astype(np.int32)
-    value, lane = worst
-    return [Off(sense, ids, lane[ids], value[ids], want[ids], times[ids], against)] if len(ids) else []
+def _off(sense: Sense, worst: Worst, ids: Ids, should: tuple[Floats, Floats], against: str) -> list[Off]:
+    """Return what is too far: ids (m,), what they should be and how many times too far they are."""
+    want, times = should
+    return [Off(sense, ids, _lane(worst, ids), worst[0][ids], want, times, against)] if len(ids) else []
 
 
 def _against_limits(p: dict[str, float], s: Sense, worst: Worst) -> list[Off]:
     out: list[Off] = []
-    for name, sign in ((s.low, -1), (s.high, 1)):
+    for name, screen, sign in ((s.low, below, -1), (s.high, above, 1)):
         if name:
             limit = np.float32(p[name])
-            beyond = (worst[0] - limit) * sign
-            times = np.where(beyond > 0, 1 + beyond / np.maximum(np.abs(limit), 1), 0).astype(np.float32)
-            out += _off(s, worst, np.full_like(worst[0], limit), times, "limit")
+            ids = screen(worst[0], float(limit))
+            times = 1 + (worst[0][ids] - limit) * sign / max(abs(float(limit)), 1.0)
+            out += _off(s, worst, ids, (np.full(len(ids), limit), times.astype(np.float32)), "limit")
     return out
 
 
-def _against_lanes(p: dict[str, float], s: Sense, every: Floats, worst: Worst) -> list[Off]:
-    """Compare with the middle of the lanes of the same module; three lanes at least say what is usual."""
+def _against_lanes(p: dict[str, float], s: Sense, worst: Worst) -> list[Off]:
+    """Compare with the middle of the lanes of the same module; three lanes at least say what is usual.
+
+    Where the worst is near the best it is near the middle, so few modules are looked at.
+    """
+    value, every = worst
     if not s.lanes or len(every) < 3:
         return []
-    order = np.sort(every, axis=0)  # NaN last
-    known = np.isfinite(every).sum(axis=0)
-    middle = np.take_along_axis(order, np.maximum(known - 1, 0)[None] // 2, axis=0)[0]
-    times = np.where(known >= 3, (worst[0] - middle) * s.sign / p[s.lanes], 0).astype(np.float32)
-    return _off(s, worst, middle, times, "peers")
+    best = _worst(every, -s.sign)[0]
+    ids = np.flatnonzero((value - best) * s.sign > np.float32(p[s.lanes])).astype(np.int32)
+    lanes = np.sort(every[:, ids], axis=0)  # NaN last
+    known = np.isfinite(lanes).sum(axis=0)
+    middle = np.take_along_axis(lanes, np.maximum(known - 1, 0)[None] // 2, axis=0)[0]
+    times = ((value[ids] - middle) * s.sign / p[s.lanes]).astype(np.float32)
+    hit = (known >= 3) & (times > 1)
+    return _off(s, worst, ids[hit], (middle[hit], times[hit]), "peers")
 
 
 def _against_peers(p: dict[str, float], part: View, s: Sense, worst: Worst, peers: tuple[Floats, Floats]) -> list[Off]:
     """Compare with the same end of like links."""
     if not s.peers:
         return []
-    group = part.entities.group
-    far = np.maximum(np.float32(p[s.peers]), np.float32(p["sigmas"]) * peers[1])[group]
-    return _off(s, worst, peers[0][group], (worst[0] - peers[0][group]) * s.sign / far, "peers")
+    middle, group = peers[0], part.entities.group
+    far = np.maximum(np.float32(p[s.peers]), np.float32(p["sigmas"]) * peers[1])
+    limit = middle + far * s.sign
+    ids = (above if s.sign > 0 else below)(worst[0], limit, group)
+    want = middle[group[ids]]
+    return _off(s, worst, ids, (want, (worst[0][ids] - want) * s.sign / far[group[ids]]), "peers")
 
 
 def _against_past(state: State, part: View, s: Sense, worst: Worst, middle: Floats) -> list[Off]:
@@ -264,12 +259,14 @@ def _against_past(state: State, part: View, s: Sense, worst: Worst, middle: Floa
     if not s.past:
         return []
     past = _past(state, s).mine()
-    far = np.maximum(np.float32(state.p[s.past]), np.float32(state.p["sigmas"]) * past.spread)
     rise = np.nan_to_num(middle - _past_of_peers(state, part, s).mean)[part.entities.group]
     change = worst[0] - past.mean - rise
-    times = (np.abs(change) if s.sign == 0 else change * s.sign) / far
-    times[past.weight_s < state.p["past_least_s"]] = 0
-    return _off(s, worst, past.mean.copy(), times, "past")
+    moved = np.abs(change) if s.sign == 0 else change * np.float32(s.sign)
+    ids = above(moved, state.p[s.past])
+    far = np.maximum(np.float32(state.p[s.past]), np.float32(state.p["sigmas"]) * past.spread[ids])
+    hit = (moved[ids] > far) & (past.weight_s[ids] >= state.p["past_least_s"])
+    ids, far = ids[hit], far[hit]
+    return _off(s, worst, ids, (past.mean[ids], moved[ids] / far), "past")
 
 
 def _hot_lane(p: dict[str, float], part: View) -> list[Off]:
@@ -277,12 +274,13 @@ def _hot_lane(p: dict[str, float], part: View) -> list[Off]:
     lanes = [x for name in part.parts(LANE_ERRORS) if (x := column(part, name)) is not None]
     if len(lanes) < 3:
         return []
-    every = np.array(lanes)
-    worst = _worst(every, 1)
-    middle = np.sort(every, axis=0)[len(lanes) // 2]
-    loud = worst[0] >= p["hot_lane_per_s"]
-    times = np.where(loud, worst[0] / np.maximum(middle * p["hot_lane_times"], 1), 0).astype(np.float32)
-    return _off(Sense(LANE_ERRORS, "1/s", 1, "", "", "", "", ""), worst, middle, times, "peers")
+    worst = _worst(np.array(lanes), 1)
+    ids = above(worst[0], p["hot_lane_per_s"])
+    middle = np.sort(worst[1][:, ids], axis=0)[len(lanes) // 2]
+    times = worst[0][ids] / np.maximum(middle * np.float32(p["hot_lane_times"]), 1)
+    hit = times > 1
+    sense = Sense(LANE_ERRORS, "1/s", 1, "", "", "", "", "")
+    return _off(sense, worst, ids[hit], (middle[hit], times[hit]), "peers")
 
 
 def _say(view: View, pairs: list[tuple[Off, int]], port: int) -> Said:

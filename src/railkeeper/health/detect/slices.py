@@ -37,11 +37,12 @@ class Turns:
 
     n: int
     turn: int = 0
+    most: int = PARTS
 
     @property
     def parts(self) -> int:
         """How many parts the entities are cut into."""
-        return 1 if self.n <= WHOLE else PARTS
+        return 1 if self.n <= WHOLE else self.most
 
     @property
     def part(self) -> int:
@@ -79,8 +80,8 @@ class SlicedPast:
 class Rounds:
     """What a detector that judges in parts keeps: whose turn it is, and who had no data at its last turn."""
 
-    def __init__(self, n: int) -> None:
-        self.turns = Turns(n)
+    def __init__(self, n: int, parts: int = PARTS) -> None:
+        self.turns = Turns(n, most=parts)
         self.blind = np.ones(n, dtype=np.bool_)
 
     def tell(self, held: Cases, view: View, hits: Hits, p: dict[str, float], blind: Mask) -> Judged:
