@@ -168,7 +168,8 @@ async def main(options) -> None:
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("gnmi.gNMI", {"Subscribe": handler}),))
     address = f"127.0.0.1:{options.port}"
     if options.cert:
-        credentials = grpc.ssl_server_credentials([read_pair(options)])
+        client_ca = Path(options.client_ca).read_bytes() if options.client_ca else None  # noqa: ASYNC240 - once
+        credentials = grpc.ssl_server_credentials([read_pair(options)], client_ca, require_client_auth=bool(client_ca))
         port = server.add_secure_port(address, credentials)
     else:
         port = server.add_insecure_port(address)
@@ -191,7 +192,14 @@ async def main(options) -> None:
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser()
-    for name, default in (("--port", "0"), ("--cert", ""), ("--key", ""), ("--username", ""), ("--password", "")):
+    for name, default in (
+        ("--port", "0"),
+        ("--cert", ""),
+        ("--key", ""),
+        ("--username", ""),
+        ("--password", ""),
+        ("--client-ca", ""),
+    ):
         options.add_argument(name, default=default)
     options.add_argument("--floor-s", type=float, default=0.0)
     asyncio.run(main(options.parse_args()))

@@ -292,6 +292,26 @@ def test_wrong_certificates_are_told(switch, certificates, tmp_path):
     assert str(error_of(clear)).startswith(f"gNMI {switch.address}: ")
 
 
+def test_a_target_that_wants_a_certificate_of_ours(certificates, tmp_path):
+    make_certificates(tmp_path, "keeper.test")
+    # fmt: off
+    target = GnmiTarget("--cert", str(certificates / "cert.pem"), "--key", str(certificates / "key.pem"),
+                        "--client-ca", str(tmp_path / "ca.pem"))
+    # fmt: on
+    ours = {"cert_file": str(tmp_path / "cert.pem"), "key_file": str(tmp_path / "key.pem")}
+    try:
+        target.set({STATUS: "UP"})
+
+        async def go():
+            async with Heard(settings(target, certificates, **ours)) as heard:
+                await heard.until(says(OPER, "UP"))
+
+        asyncio.run(go())
+        assert str(error_of(settings(target, certificates))).startswith(f"gNMI {target.address}: ")
+    finally:
+        target.kill()
+
+
 def test_a_target_that_speaks_clear_text(certificates):
     target = GnmiTarget()
     try:
