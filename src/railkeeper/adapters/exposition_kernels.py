@@ -41,7 +41,7 @@ BLANK, COMMENT, SAMPLE, BAD = 0, 1, 2, 16
     BAD_COUNTER,
 ) = range(BAD, BAD + 21)
 
-WHOLE, SLOW_VALUE, HAS_TIME, SLOW_TIME, HAS_EXEMPLAR = 1, 2, 4, 8, 16
+WHOLE, SLOW_VALUE, HAS_TIME, SLOW_TIME, HAS_EXEMPLAR, SECONDS = 1, 2, 4, 8, 16, 32
 
 SPACE, TAB, LF, CR, HASH, QUOTE, COMMA, EQUALS, OPEN, CLOSE, BACKSLASH = 32, 9, 10, 13, 35, 34, 44, 61, 123, 125, 92
 FNV_PRIME = np.uint64(1099511628211)
@@ -270,7 +270,7 @@ def _sample(
     i = _name_end(b, i, end, True)
     if i == at:
         return BAD_NAME, i
-    series_end = i
+    name_end = series_end = i
     j = i if om else _blanks_end(b, i, end)
     if j < end and b[j] == OPEN:
         i, bad = _labels_end(b, j, end, om)
@@ -295,7 +295,7 @@ def _sample(
         flags |= WHOLE
         out_whole[k] = mantissa
     out_float[k] = value
-    out_int[k, 0], out_int[k, 1], out_int[k, 2] = at, series_end, j
+    out_int[k, 0], out_int[k, 1], out_int[k, 2], out_int[k, 10] = at, series_end, j, name_end
     out_int[k, 3], out_int[k, 4], out_int[k, 5] = stop, 0, flags
     i = stop if om else _blanks_end(b, stop, end)
     if i >= end:
@@ -316,6 +316,7 @@ def _tail(b: Bytes, i: int, end: int, om: bool, k: int, out_int: Any) -> tuple[i
         ns, exact = _stamp_ns(kind, minus, mantissa, power + (9 if om else 6))
         out_int[k, 4] = ns
         out_int[k, 5] |= HAS_TIME if exact else HAS_TIME | SLOW_TIME
+        out_int[k, 5] |= SECONDS if om else 0
         out_int[k, 7], out_int[k, 8] = i, stop
         i = stop if om else _blanks_end(b, stop, end)
         if i >= end:
@@ -332,11 +333,15 @@ def _tail(b: Bytes, i: int, end: int, om: bool, k: int, out_int: Any) -> tuple[i
 
 
 @njit(cache=True)
-def _hash(b: Bytes, i: int, end: int, seed: Any) -> Any:
+def _hashes(b: Bytes, i: int, middle: int, end: int, seed: Any) -> tuple[Any, Any]:
+    """Return the hash of b[i:middle] and that of b[i:end]."""
     h = seed
-    for k in range(i, end):
+    for k in range(i, middle):
         h = (h ^ np.uint64(b[k])) * FNV_PRIME
-    return h ^ (h >> np.uint64(29))
+    first = h ^ (h >> np.uint64(29))
+    for k in range(middle, end):
+        h = (h ^ np.uint64(b[k])) * FNV_PRIME
+    return first, h ^ (h >> np.uint64(29))
 
 
 @njit(cache=True)
@@ -353,6 +358,7 @@ def scan(
     starts: Any,
     ends: Any,
     hashes: Any,
+    names: Any,
     out_int: Any,
     out_float: Any,
     out_whole: Any,
@@ -362,8 +368,9 @@ def scan(
     - kinds (m,) uint8, starts/ends (m,) int64: what each line is and where it stands (without its line feed); of a bad
       line `out_int[k, 9]` says where it is bad
     - hashes (m,) uint64: of a sample's series, of a whole comment, of what is bad
-    - out_int (m, 10) int64: series start, series end, value start, value end, time ns, flags, exemplar start,
-      time start, time end, bad at
+    - names (m,) uint64: the same, but of a sample's name alone
+    - out_int (m, 11) int64: series start, series end, value start, value end, time ns, flags, exemplar start,
+      time start, time end, bad at, name end
     - out_float (m,) float64 values; out_whole (m,) uint64 the same where they were written as whole numbers
 
     Return (lines, whether `# EOF` was seen).
@@ -392,11 +399,12 @@ def scan(
             kind, at = _sample(b, first, end, om, k, out_int, out_float, out_whole)
         kinds[k] = kind
         if kind == SAMPLE:
-            hashes[k] = _hash(b, out_int[k, 0], out_int[k, 1], seed)
+            names[k], hashes[k] = _hashes(b, out_int[k, 0], out_int[k, 10], out_int[k, 1], seed)
         elif kind == COMMENT:
-            hashes[k] = _hash(b, i, end, ~seed)
+            names[k], hashes[k] = _hashes(b, i, i, end, ~seed)
+            names[k] = hashes[k]
         else:
-            hashes[k] = np.uint64(kind)
+            names[k] = hashes[k] = np.uint64(kind)
             out_int[k, 9] = at
         k += 1
         i = end + 1

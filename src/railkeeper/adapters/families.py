@@ -43,11 +43,21 @@ class Family:
     said: set[str] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A label that a row must have, with a number as its value or with any."""
+
+    row: int
+    label: str
+    number: bool
+
+
 class Families:
     """Families of one text, built line by line. Methods return what is wrong with a line, None if nothing is."""
 
     def __init__(self, *, openmetrics: bool) -> None:
         self.all: dict[str, Family] = {}
+        self.needs: list[Need] = []
         self._openmetrics = openmetrics
         self._kinds = OPENMETRICS_KINDS if openmetrics else TEXT_KINDS
         self._endings = OPENMETRICS_ENDINGS if openmetrics else TEXT_ENDINGS
@@ -100,7 +110,7 @@ class Families:
             family = self.all[name] = Family(name, "unknown" if self._openmetrics else "untyped")
         elif self._openmetrics and family is not self._current and family.rows:
             return f"samples of {family.name} are not together", "all lines of a family stand together"
-        problem = self._fits(family, ending, series)
+        problem = self._fits(family, ending, series, row)
         if problem is None:
             self._current = family
             family.rows.append(row)
@@ -115,18 +125,32 @@ class Families:
                 return family, found[0]
         return self.all.get(name), ""
 
-    def _fits(self, family: Family, ending: str, series: Series) -> Problem | None:
+    def _fits(self, family: Family, ending: str, series: Series, row: int) -> Problem | None:
         allowed = self._endings.get(family.kind, ("",))
         if ending not in allowed:
             return f"{family.name} is a {family.kind}", f"its samples end with {', '.join(filter(None, allowed))}"
-        needed = NEEDED_LABEL.get(ending, "")
-        if family.kind == "summary" and not ending:
-            needed = "quantile"
-        if needed and not _is_number(series.labels.get(needed, "")):
-            return f"a {family.kind} without a number in its label {needed}", f'{needed}="0.5"'
-        if family.kind == "stateset" and family.name not in series.labels:
-            return "a stateset without its own label", f'{family.name}="state"'
+        need = _need(family, ending, row)
+        if need is None:
+            return None
+        if not labels_fit(need, series):
+            right = f'{need.label}="0.5"' if need.number else f'{need.label}="state"'
+            return f"a {family.kind} without a {'number' if need.number else 'text'} in its label {need.label}", right
+        self.needs.append(need)
         return None
+
+
+def _need(family: Family, ending: str, row: int) -> Need | None:
+    if ending in NEEDED_LABEL:
+        return Need(row, NEEDED_LABEL[ending], number=True)
+    if family.kind == "summary" and not ending:
+        return Need(row, "quantile", number=True)
+    return Need(row, family.name, number=False) if family.kind == "stateset" else None
+
+
+def labels_fit(need: Need, series: Series) -> bool:
+    """Return whether a series has the label that it needs."""
+    value = series.labels.get(need.label)
+    return value is not None and (not need.number or _is_number(value))
 
 
 def _is_number(text: str) -> bool:

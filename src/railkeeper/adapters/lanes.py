@@ -14,8 +14,8 @@ class LaneSizes:
     With a time limit of t s at most `quick + slow + quick * t / patience_s` polls are ever under way.
     """
 
-    quick: int = 64
-    slow: int = 256
+    quick: int = 256
+    slow: int = 512
     patience_s: float = 0.5
 
 

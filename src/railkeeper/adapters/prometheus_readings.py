@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from railkeeper.adapters.exposition import Scrape, Shape
+    from railkeeper.adapters.exposition import Scrape
+    from railkeeper.adapters.shapes import Shape
 
 # Which dialect a metric's name belongs to, by how it begins.
 DIALECTS = (("node_", "node_exporter"), ("DCGM_", "dcgm"))
 OTHER_DIALECT = "prometheus"
+MAX_PLANS = 256  # of one skeleton
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,9 @@ class Naming:
 
 @dataclass(frozen=True)
 class Thing:
-    """One object of a shape: `rows` of the arrays hold its values."""
+    """One object of a skeleton: `rows` of the arrays hold its values, all with the same labels."""
 
     dialect: str
-    labels: Mapping[str, str]
     names: tuple[str, ...]
     rows: tuple[int, ...]
 
@@ -55,15 +57,20 @@ def readings_of(scrape: Scrape, naming: Naming, now_ns: int, *, honor_times: boo
     `honor_times=False` takes `now_ns` for all, for targets whose clock is wrong.
     """
     things = _things(scrape.shape, naming)
-    numbers = _numbers(scrape)
+    numbers, series = _numbers(scrape), scrape.series
     if honor_times and (scrape.times_ns != NO_TIME).any():
-        return [r for thing in things for r in _timed(thing, numbers, scrape.times_ns, naming, now_ns)]
+        times = np.where(scrape.times_ns == NO_TIME, now_ns, scrape.times_ns).tolist()
+        return [
+            reading
+            for thing in things
+            for reading in _timed(thing, series[thing.rows[0]].labels, numbers, times, naming)
+        ]
     return [
         Reading(
             naming.source,
             naming.target,
             thing.dialect,
-            {**thing.labels, **naming.labels},
+            {**series[thing.rows[0]].labels, **naming.labels},
             now_ns,
             dict(zip(thing.names, [numbers[r] for r in thing.rows], strict=True)),
         )
@@ -74,46 +81,60 @@ def readings_of(scrape: Scrape, naming: Naming, now_ns: int, *, honor_times: boo
 def _numbers(scrape: Scrape) -> list[int | float]:
     """Return values as Python numbers: whole where they were written so, for counters may need all 64 bits."""
     numbers: list[int | float] = scrape.values.tolist()
-    for row, whole in zip(np.nonzero(scrape.is_whole)[0].tolist(), scrape.whole[scrape.is_whole].tolist(), strict=True):
+    rows = np.nonzero(scrape.is_whole)[0]
+    for row, whole in zip(rows.tolist(), scrape.whole[rows].tolist(), strict=True):
         numbers[row] = whole
     return numbers
 
 
 def _timed(
-    thing: Thing, numbers: Sequence[int | float], times_ns: NDArray[np.int64], naming: Naming, now_ns: int
+    thing: Thing, own: Mapping[str, str], numbers: Sequence[int | float], times_ns: Sequence[int], naming: Naming
 ) -> list[Reading]:
     by_time: dict[int, dict[str, int | float | str | None]] = {}
     for name, row in zip(thing.names, thing.rows, strict=True):
-        at = int(times_ns[row])
-        by_time.setdefault(now_ns if at == NO_TIME else at, {})[name] = numbers[row]
-    labels = {**thing.labels, **naming.labels}
+        by_time.setdefault(times_ns[row], {})[name] = numbers[row]
+    labels = {**own, **naming.labels}
     return [Reading(naming.source, naming.target, thing.dialect, labels, at, values) for at, values in by_time.items()]
 
 
-def _things(shape: Shape, naming: Naming) -> list[Thing]:
-    key = ("things", naming.dialect, naming.keep)
+def _things(shape: Shape, naming: Naming) -> tuple[Thing, ...]:
+    """Return the objects of a shape. They hold no labels, so all shapes whose rows belong together alike share them."""
+    key = (naming.dialect, naming.keep)
     if key not in shape.plans:
-        shape.plans[key] = _group(shape, naming)
-    found: list[Thing] = shape.plans[key]
+        together = _by_first(shape.label_sets)
+        shared = (*key, together.tobytes(), shape.again.tobytes())
+        plans = shape.skeleton.plans
+        if shared not in plans:
+            if len(plans) >= MAX_PLANS:
+                plans.clear()
+            plans[shared] = _group(shape, together.tolist(), naming)
+        shape.plans[key] = plans[shared]
+    found: tuple[Thing, ...] = shape.plans[key]
     return found
 
 
-def _group(shape: Shape, naming: Naming) -> list[Thing]:
+def _by_first(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return numbers that count from 0 in the order in which things first come."""
+    _, first, which = np.unique(numbers, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int32)
+    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    return rank[which]
+
+
+def _group(shape: Shape, together: Sequence[int], naming: Naming) -> tuple[Thing, ...]:
     kept = _keeper(naming.keep)
-    groups: dict[tuple[str, int, int], tuple[Mapping[str, str], list[str], list[int]]] = {}
-    times_seen: dict[tuple[str, int], int] = {}
-    for row, series in enumerate(shape.series):
+    groups: dict[tuple[str, int, int], tuple[list[str], list[int]]] = {}
+    seen: dict[tuple[str, int], int] = {}
+    for row, (series, number) in enumerate(zip(shape.series, together, strict=True)):
         if not kept(series.name):
             continue
         # A series that is there again, with another time, opens another object of the same labels.
-        again = times_seen[series.name, id(series.labels)] = times_seen.get((series.name, id(series.labels)), -1) + 1
+        again = seen[series.name, number] = seen.get((series.name, number), -1) + 1
         dialect = naming.dialect or dialect_of(series.name)
-        _, names, rows = groups.setdefault((dialect, id(series.labels), again), (series.labels, [], []))
+        names, rows = groups.setdefault((dialect, number, again), ([], []))
         names.append(series.name)
         rows.append(row)
-    return [
-        Thing(dialect, labels, tuple(names), tuple(rows)) for (dialect, _, _), (labels, names, rows) in groups.items()
-    ]
+    return tuple(Thing(dialect, tuple(names), tuple(rows)) for (dialect, *_), (names, rows) in groups.items())
 
 
 def dialect_of(name: str) -> str:
@@ -124,4 +145,5 @@ def dialect_of(name: str) -> str:
 def _keeper(patterns: tuple[str, ...]) -> Callable[[str], bool]:
     if not patterns:
         return lambda _: True
-    return lambda name: any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    match = re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns)).match
+    return lambda name: match(name) is not None

@@ -76,7 +76,6 @@ class ScrapeTarget:
         self.interval_s = settings.interval_s
         self.timeout_s = settings.timeout_s
         self.complaint = ""
-        self.last: Scrape | None = None
         self._settings = settings
         self._web = web
         self._texts = texts
@@ -96,7 +95,7 @@ class ScrapeTarget:
         )
         now_ns = time.time_ns()
         openmetrics = is_openmetrics(settings.url, answer.headers.get("Content-Type", ""))
-        scrape = self.last = await self._texts.read(answer.body, openmetrics=openmetrics)
+        scrape = await self._texts.read(answer.body, openmetrics=openmetrics)
         self.complaint = complaint_of(scrape)
         if not scrape.counts.samples and scrape.counts.errors:
             raise OutsideError(f"{settings.url}: {self.complaint}")

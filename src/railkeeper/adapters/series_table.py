@@ -56,8 +56,8 @@ def _unescape(value: str) -> str:
 class SeriesTable:
     """Ids of series by their bytes, in an open table of hashes; equal bytes are made sure of.
 
-    `series[id]` is what an id stands for; equal names and equal sets of labels are one object each, also where one
-    series is written in several ways. Not for use by several threads at once.
+    `series[id]` is what an id stands for; `same[id]` is the least id of the same name and labels, for one series may be
+    written in several ways; ids with the same labels have the same `label_sets[id]`. Not for use by several threads.
     """
 
     def __init__(self, max_series: int = MAX_SERIES, max_bytes: int = MAX_BYTES) -> None:
@@ -71,7 +71,10 @@ class SeriesTable:
     def _clear(self) -> None:
         self.series: list[Series] = []
         self._names: dict[str, str] = {}
-        self._label_sets: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
+        self._label_sets: dict[frozenset[tuple[str, str]], tuple[int, Mapping[str, str]]] = {}
+        self._by_meaning: dict[tuple[str, int], int] = {}
+        self.same = np.zeros(512, np.int32)
+        self.label_sets = np.zeros(512, np.int32)
         self._slot_hash = np.zeros(1024, np.uint64)
         self._slot_id = np.full(1024, -1, np.int64)
         self._hashes = np.zeros(512, np.uint64)
@@ -103,13 +106,20 @@ class SeriesTable:
         for row, (begin, end) in zip(rows.tolist(), spans[rows].tolist(), strict=True):
             fresh.setdefault(body[begin:end], row)
         first = len(self)
+        self.same = _grown(self.same, first + len(fresh))
+        self.label_sets = _grown(self.label_sets, first + len(fresh))
         for raw in fresh:
             self._name(parse_series(raw.decode()))
         self._store(first, list(fresh), hashes[list(fresh.values())])
 
     def _name(self, series: Series) -> None:
+        own = len(self.series)
         name = self._names.setdefault(series.name, series.name)
-        labels = self._label_sets.setdefault(frozenset(series.labels.items()), series.labels)
+        number, labels = self._label_sets.setdefault(
+            frozenset(series.labels.items()), (len(self._label_sets), series.labels)
+        )
+        self.same[own] = self._by_meaning.setdefault((name, number), own)
+        self.label_sets[own] = number
         self.series.append(Series(name, labels, series.problem))
 
     def _store(self, first: int, raws: list[bytes], hashes: NDArray[np.uint64]) -> None:

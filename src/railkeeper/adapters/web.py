@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import tempfile
 import zlib
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_BODY_BYTES = 16 * 2**20
+MAX_HELD_BYTES = 512 * 2**20
 SHOWN_CHARACTERS = 200  # of an answer that is no success
 KEEP_ALIVE_S = 75.0
 AGENT = "railkeeper"
@@ -94,10 +96,25 @@ def check_url(where: str, url: str) -> str:
     return url
 
 
+class Room:
+    """Bytes of all answers that are not whole yet. When they are too many, those beyond their fair share must go."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.held = 0
+        self.answers = 0
+
+    def take(self, more: int, own: int) -> bool:
+        """Hold more bytes of an answer that has `own` of them; return whether it may go on."""
+        self.held += more
+        return self.held <= self.most or own <= self.most // max(self.answers, 1)
+
+
 class WebClient:
     """Connections of all targets. Made anywhere, used in one event loop; closed when its last user has let go."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_held_bytes: int = MAX_HELD_BYTES) -> None:
+        self.room = Room(max_held_bytes)
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[Access, ssl.SSLContext] = {}
         self._users = 0
@@ -140,7 +157,7 @@ class WebClient:
                 server_hostname=access.server_name or None,
                 allow_redirects=False,
             ) as response:
-                body = await _body(response, max_bytes, url)
+                body = await _body(response, max_bytes, url, self.room)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _outside(url, error) from None
         if response.status != 200 and not any_status:
@@ -190,22 +207,35 @@ def _load_texts(context: ssl.SSLContext, certificate: Secret, key: Secret) -> No
 
 
 def _reason(error: BaseException) -> str:
+    # asyncio puts words of its own in the place of the system's.
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-async def _body(response: aiohttp.ClientResponse, max_bytes: int, url: str) -> bytes:
+async def _body(response: aiohttp.ClientResponse, max_bytes: int, url: str, room: Room) -> bytes:
     """Read a body to its end, or until it is too long; bytes are counted as they are when unpacked."""
     packing = response.headers.get("Content-Encoding", "identity").lower()
     if packing not in ("identity", "gzip", ""):
         raise OutsideError(f"{url}: answers in {packing}; gzip or nothing was asked for")
     unpack = zlib.decompressobj(16 + zlib.MAX_WBITS) if packing == "gzip" else None
-    parts, left = [], max_bytes
-    async for raw in response.content.iter_any():
-        part = _unpacked(unpack, raw, left + 1, url) if unpack else raw
-        left -= len(part)
-        if left < 0:
-            raise OutsideError(f"{url}: the answer is longer than {max_bytes} bytes")
-        parts.append(part)
+    parts, own = [], 0
+    room.answers += 1
+    try:
+        async for raw in response.content.iter_any():
+            part = _unpacked(unpack, raw, max_bytes - own + 1, url) if unpack else raw
+            own += len(part)
+            if own > max_bytes:
+                own -= len(part)
+                raise OutsideError(f"{url}: the answer is longer than {max_bytes} bytes")
+            if not room.take(len(part), own):
+                raise OutsideError(
+                    f"{url}: no room for {own} bytes beside other answers that are under way", retry=True
+                )
+            parts.append(part)
+    finally:
+        room.held -= own
+        room.answers -= 1
     if unpack and not unpack.eof and response.status == 200:
         raise OutsideError(f"{url}: the answer ends within its gzip data", retry=True)
     return b"".join(parts)
