@@ -20,7 +20,7 @@ from railkeeper.health.detect.past import update
 from railkeeper.health.detect.poisson import surprise
 from railkeeper.health.detect.screen import above
 from railkeeper.health.detect.slices import SlicedPast, Turns, part_of
-from railkeeper.health.detect.sparse import Tally
+from railkeeper.health.detect.sparse import Tally, union
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -130,9 +130,9 @@ class BounceBack:
 def _meet(state: State, view: View) -> None:
     """Add both ends of links that fell or came back; who is watched keeps what it was before the first fall."""
     now, w = changes(state.carriers, view), state.watched
-    moved = np.union1d(np.union1d(now.rose, now.fell), np.setdiff1d(state.carriers.down, w.ids)).astype(np.int32)
+    moved = union(union(now.rose, now.fell), np.setdiff1d(state.carriers.down, w.ids))
     other = view.entities.other[moved]
-    both = np.union1d(moved, other[other >= 0]).astype(np.int32)
+    both = union(moved, other[other >= 0])
     again = np.isin(w.ids, both)
     w.back_s[again] = view.now_s
     for name in ("ber_sum", "samples", "errors", "seconds"):

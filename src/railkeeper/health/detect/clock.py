@@ -12,6 +12,7 @@ from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.finding import V_DEGRADED, V_FAILED, Judged
 from railkeeper.health.detect.known import settled, unread
 from railkeeper.health.detect.peers import MIN_PEERS
+from railkeeper.health.detect.sparse import union
 
 if TYPE_CHECKING:
     from railkeeper.health.detect.view import View
@@ -62,7 +63,7 @@ class ClockOffset:
         away = np.abs(offset - np.float32(middle))
         ids = np.flatnonzero(away > state.p["limit_s"]).astype(np.int32)
         if abs(middle) > state.p["limit_s"]:  # told once, at the first node that agrees with the middle
-            ids = np.union1d(ids, known[away[known] <= state.p["limit_s"]][:1]).astype(np.int32)
+            ids = union(ids, known[away[known] <= state.p["limit_s"]][:1])
         hits = Hits(ids, away[ids], lambda i: _say(state.p, float(offset[ids[i]]), middle, many=many))
         return state, tell(state.cases, view, hits, state.p, blind)
 

@@ -10,7 +10,7 @@ import numpy as np
 from railkeeper.health.detect.known import at
 from railkeeper.health.detect.poisson import surprise
 from railkeeper.health.detect.screen import above
-from railkeeper.health.detect.sparse import Tally, needed_surprise, peer_quantile
+from railkeeper.health.detect.sparse import Tally, needed_surprise, peer_quantile, union
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -92,7 +92,7 @@ def suspects(view: View, rule: Rule, tally: Tally, p: dict[str, float]) -> Suspe
     counted = above(rate, rule.floor_per_s / p["times_peers"])
     few = counted if rule.floor_per_s * view.tick_s < tally.most else counted[:0]
     tally.add(few, np.rint(rate[few].astype(np.float64) * view.rates.dt_s[few]), view.now_s, view.tick_s)
-    ids = np.union1d(counted, tally.ids[tally.counts >= 2 * tally.most]).astype(np.int32)
+    ids = union(counted, tally.ids[tally.counts >= 2 * tally.most])
     per_s, dt_s = np.nan_to_num(rate[ids]), np.nan_to_num(view.rates.dt_s[ids])
     per = np.nan_to_num(at(view, rule.per, ids)) if rule.per else np.zeros(len(ids), dtype=np.float32)
     usual = peer_quantile(view.entities, ids, per_s, p["peer_quantile"])[view.entities.group[ids]]

@@ -9,6 +9,7 @@ import numpy as np
 
 from railkeeper.health.detect.known import at
 from railkeeper.health.detect.screen import above, below
+from railkeeper.health.detect.sparse import union
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -69,12 +70,12 @@ def changes(carriers: Carriers, view: View) -> Changes:
     fresh = np.setdiff1d(down, was) if carriers.begun else np.empty(0, dtype=np.int32)
     rose = was[at(view, "oper_up", was) > HALF]
     counted = _counted(view)
-    fell = np.union1d(fresh, counted).astype(np.int32)
+    fell = union(fresh, counted)
     times = np.maximum(_times(view, fell), np.isin(fell, fresh))
     meant = switched_off(view, fell) | _were_off(carriers, view, fell)
-    _remember(carriers, view, np.union1d(down, held).astype(np.int32), off)
+    _remember(carriers, view, union(down, held), off)
     flicked = np.setdiff1d(counted, down)  # down and back between two samples
-    return Changes(fell[~meant], times[~meant], np.union1d(rose, flicked).astype(np.int32))
+    return Changes(fell[~meant], times[~meant], union(rose, flicked))
 
 
 def _counted(view: View) -> Ids:
@@ -93,4 +94,4 @@ def _were_off(carriers: Carriers, view: View, ids: Ids) -> npt.NDArray[np.bool_]
 
 def _remember(carriers: Carriers, view: View, down: Ids, off: Ids) -> None:
     silent = carriers.off[np.isnan(at(view, "admin_up", carriers.off))]
-    carriers.down, carriers.off, carriers.begun = down, np.union1d(off, silent).astype(np.int32), True
+    carriers.down, carriers.off, carriers.begun = down, union(off, silent), True

@@ -26,7 +26,7 @@ from railkeeper.health.detect.finding import V_DEGRADED, V_FAILED, Judged
 from railkeeper.health.detect.known import at, settled, unread
 from railkeeper.health.detect.poisson import surprise
 from railkeeper.health.detect.screen import above
-from railkeeper.health.detect.sparse import Tally, needed_surprise, peer_quantile
+from railkeeper.health.detect.sparse import Tally, needed_surprise, peer_quantile, union
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -117,7 +117,7 @@ def _tails(state: State, view: View) -> Tails | None:
         return None
     ids = np.empty(0, dtype=np.int32)
     for rate in last:
-        ids = np.union1d(ids, above(rate, 0.0)).astype(np.int32)
+        ids = union(ids, above(rate, 0.0))
     ids = ids[~_training(view, ids)]
     bins = np.array([at(view, f"{BIN}[{k}]", ids) for k in range(BINS)], dtype=np.float64).reshape(BINS, len(ids))
     return _judge_tails(state, view, ids, np.nan_to_num(bins))

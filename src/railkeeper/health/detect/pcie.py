@@ -23,6 +23,7 @@ from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.finding import V_DEGRADED, V_FAILED, Judged
 from railkeeper.health.detect.known import at, settled, unread
 from railkeeper.health.detect.peers import quantiles
+from railkeeper.health.detect.sparse import union
 
 if TYPE_CHECKING:
     from railkeeper.health.detect.sparse import Tally
@@ -105,7 +106,7 @@ class Pcie:
         down = _down(view)
         counted = [s for rule in _rules(state.p) if (s := _one(state, view, rule)) is not None]
         ids, worst, found = merge(counted)
-        every = np.union1d(ids, np.array(sorted(down), dtype=np.int32)).astype(np.int32)
+        every = union(ids, np.array(sorted(down), dtype=np.int32))
         weights = np.full(len(every), DOWN_WEIGHT, dtype=np.float32)
         alone = ~np.isin(every, list(down))
         weights[alone] = worst[np.searchsorted(ids, every[alone])]

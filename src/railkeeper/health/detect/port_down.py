@@ -12,6 +12,7 @@ from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.ends import HALF, low, switched_off
 from railkeeper.health.detect.finding import V_DEGRADED, V_FAILED, V_SKIPPED, Judged
 from railkeeper.health.detect.known import at, settled, unread
+from railkeeper.health.detect.sparse import union
 from railkeeper.telemetry.entities import NIC_END
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class PortDown:
 def _follow(state: State, view: View, down: Ids) -> None:
     """Keep since when: of those that are silent now, what was known stays."""
     silent = state.ids[np.isnan(at(view, "oper_up", state.ids))]
-    ids = np.union1d(down, silent).astype(np.int32)
+    ids = union(down, silent)
     since = np.full(len(ids), view.now_s)
     held = np.isin(ids, state.ids)
     since[held] = state.since_s[np.searchsorted(state.ids, ids[held])]

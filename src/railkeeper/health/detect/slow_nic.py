@@ -15,6 +15,7 @@ from railkeeper.health.detect.cases import PERSISTENCE, Cases, Hits, Said, cases
 from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.known import at, columns_of, settled, unread
 from railkeeper.health.detect.screen import above
+from railkeeper.health.detect.sparse import union
 from railkeeper.telemetry.entities import NIC_END
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _held_back(state: State, view: View) -> tuple[Ids, dict[str, Floats]]:
     for name, limit in reasons.items():
         rate = view.rate(name)
         if rate is not None:
-            found = np.union1d(found, above(rate, limit)).astype(np.int32)
+            found = union(found, above(rate, limit))
     found = found[state.place[found] >= 0]
     return found, {name: at(view, name, found) for name in reasons}
 
