@@ -76,7 +76,7 @@ class Reader:
     """Reads texts of any number of targets, and shares series and shapes between them. For one thread at a time."""
 
     def __init__(self, table: SeriesTable | None = None, max_shape_rows: int = MAX_SHAPE_ROWS) -> None:
-        self._table = table or SeriesTable()
+        self._table = SeriesTable() if table is None else table
         self._shapes = Shapes(self._table, max_shape_rows)
 
     def read(self, body: bytes, *, openmetrics: bool = False) -> Scrape:

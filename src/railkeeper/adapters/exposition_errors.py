@@ -29,7 +29,7 @@ TEXTS: dict[int, tuple[str, str]] = {
     k.BAD_SERIES: ("a bad series", ""),
     k.BAD_FAMILY: ("the sample does not fit its family", ""),
     k.BAD_TWICE: ("the series was there before with this time", "each series once, or with rising times"),
-    k.BAD_COUNTER: ("a counter is negative or NaN", "counters count from 0 up"),
+    k.BAD_COUNTER: ("a count is negative or NaN", "counts go from 0 up"),
 }
 
 

@@ -26,6 +26,7 @@ OPENMETRICS_ENDINGS = {
 ENDING = re.compile(r"_(?:total|created|bucket|sum|count|gsum|gcount|info)$")
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 # A series' label without which a bucket or a quantile has no place.
+COUNTING = ("_total", "_bucket", "_count", "_gcount")
 NEEDED_LABEL = {"_bucket": "le"}
 
 Problem = tuple[str, str]
@@ -58,6 +59,7 @@ class Families:
     def __init__(self, *, openmetrics: bool) -> None:
         self.all: dict[str, Family] = {}
         self.needs: list[Need] = []
+        self.counting: list[int] = []  # rows that count, and so are neither negative nor NaN
         self._openmetrics = openmetrics
         self._kinds = OPENMETRICS_KINDS if openmetrics else TEXT_KINDS
         self._endings = OPENMETRICS_ENDINGS if openmetrics else TEXT_ENDINGS
@@ -114,6 +116,8 @@ class Families:
         if problem is None:
             self._current = family
             family.rows.append(row)
+            if self._openmetrics and ending in COUNTING:
+                self.counting.append(row)
         return problem
 
     def _of(self, name: str) -> tuple[Family | None, str]:

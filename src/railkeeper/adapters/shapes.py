@@ -146,12 +146,11 @@ def _skeleton(lines: Lines, series: list[Series], rows: NDArray[np.int64], *, op
             problems[line] = (code, problem)
         elif found is not None:
             at.append(line)
-    counters = [r for f in families.all.values() if openmetrics and f.kind == "counter" for r in f.rows]
     return Skeleton(
         families={name: family for name, family in families.all.items() if family.rows or family.said},
         lines=np.array(at, np.int64),
         problems=problems,
-        counters=np.array(counters, np.int64),
+        counters=np.array(families.counting, np.int64),
         needs=tuple(families.needs),
     )
 
