@@ -41,7 +41,7 @@ def value(block: Block, name: str, column: str):
         found = int(block.counters[block.counter_names.index(column), i])
         return None if found == ABSENT else found
     found = float(block.gauges[block.gauge_names.index(column), i])
-    return None if found != found else found  # noqa: PLR0124  NaN
+    return None if found != found else found
 
 
 def seconds(block: Block, name: str, column: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pages_of_signals import rows_of_page
+from pages_of_signals import rows_of_page, tables, written_tables
 
 from railkeeper.base.errors import InputError
 from railkeeper.telemetry.bind import binder
@@ -40,6 +40,7 @@ def test_every_signal_has_a_native_name_or_is_ours():
 
 def test_the_page_has_every_signal_and_no_other():
     assert rows_of_page() == {s.full_name: (s.kind, s.unit) for s in catalogue()}
+    assert written_tables() == tables(), "run python tests/telemetry/pages_of_signals.py"
 
 
 @pytest.mark.parametrize(

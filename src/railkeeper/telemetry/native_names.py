@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 MAX_NAMES = 200_000
 MAX_DEPTH = 8
-_METRIC = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]{0,199})(?:\{.*\})?[ \t]+(\S+)", re.ASCII)
+_METRIC = re.compile(r"([a-zA-Z_:](?:[a-zA-Z0-9_:]{0,198}[a-zA-Z0-9_])?)(?:\{.*\})?[ \t]+(\S+)", re.ASCII)
 _STATISTIC = re.compile(r"(\S.{0,199}?)(?::[ \t]+|:\.{2,})(\S.*)", re.ASCII)
 _LONE = re.compile(r"\S.{0,199}")
 
