@@ -230,6 +230,7 @@ def test_a_rail_that_is_short():
 def test_jobs_on_a_part_of_a_node_are_no_rail_fault():
     ticks = world(RailBalance, "nic", RAILS)
 
+    assert ticks.run(nic_bytes(ticks, **{"n3/nic2": 0.5}), ticks=60).findings == (), "uneven from its start"
     assert ticks.run(nic_bytes(ticks, **{"n3/nic2": 0.001}), ticks=40).findings == (), "idle"
     assert ticks.run(nic_bytes(ticks, **{"n3/nic2": 0.4, "n3/nic1": 0.6}), ticks=40).findings == (), "two jobs"
 
@@ -242,6 +243,7 @@ def test_rails_by_the_ports_of_nics():
     dark = values.copy()
     dark[ports.id("n3/nic2/p0")] = NAN
 
+    ticks.run({}, {}, ticks=40, beside={"port": ({"tx_bytes": ports.fill(20 * GB)}, {"oper_up": up})})
     ticks.run({}, {}, ticks=20, beside={"port": ({"tx_bytes": values}, {"oper_up": up})})
     assert ticks.found() == ["n3/nic2"]
     ticks.run({}, {}, beside={"port": ({"tx_bytes": dark}, {})})

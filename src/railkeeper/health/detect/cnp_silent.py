@@ -9,11 +9,11 @@ import numpy as np
 
 from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.finding import Finding
-from railkeeper.health.detect.judging import concluded, first_verdicts, needed, number, percent, roles_judged
+from railkeeper.health.detect.judging import concluded, first_verdicts, number, percent, roles_judged
 from railkeeper.health.detect.known import column, settled
+from railkeeper.health.detect.lasting import Lasting, last
 from railkeeper.health.detect.outlier import PeerSample
 from railkeeper.health.detect.screen import above
-from railkeeper.health.detect.track import Tracker, follow
 from railkeeper.telemetry.entities import NIC_END, UNKNOWN_ROLE
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class State:
     p: dict[str, float]
     sample: PeerSample
     judged: npt.NDArray[np.uint8]
-    tracker: Tracker
+    silent: Lasting
 
 
 class CnpSilent:
@@ -56,7 +56,8 @@ class CnpSilent:
     def start(self, entities: Entities, parameters: dict[str, float]) -> State:
         """Return a state in which nobody is silent."""
         judged = roles_judged(entities.role, *((NIC_END, UNKNOWN_ROLE) if entities.kind == "port" else ()))
-        return State(settled(self.about, parameters), PeerSample(entities), judged, Tracker())
+        p = settled(self.about, parameters)
+        return State(p, PeerSample(entities), judged, Lasting(p["persist_s"], p["hold_s"]))
 
     def judge(self, state: State, view: View) -> tuple[State, Judged]:
         """Compare notifications to the mark with the median of peers that are marked too."""
@@ -66,14 +67,12 @@ class CnpSilent:
         near = above(marked, state.p["marked_per_s"])
         normal = self._normal(state, view, marked, sent, near)
         silent = near[sent[near] < state.p["share"] * normal * marked[near]]
-        need, of = needed(state.p["persist_s"], view.tick_s)
         # Without marks there is nothing to tell: that neither heals nor harms.
-        dark = np.setdiff1d(state.tracker.ids, near)
-        ids, since_s = follow(state.tracker, silent, view.now_s, need, state.p["hold_s"], blind=dark, of=of)
-        normal = self._normal(state, view, marked, sent, ids)
+        found = last(state.silent, view, silent, dark=np.setdiff1d(state.silent.ids, near))
+        normal = self._normal(state, view, marked, sent, found.ids)
         findings = [
             self._finding(view, int(e), float(s), float(n), (marked, sent))
-            for e, s, n in zip(ids, since_s, normal, strict=True)
+            for e, s, n in zip(found.ids, found.since_s, normal, strict=True)
         ]
         return state, concluded(findings, first_verdicts([marked], state.judged), view.entities.kind)
 

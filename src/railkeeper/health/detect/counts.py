@@ -20,9 +20,9 @@ from railkeeper.health.detect.judging import (
 )
 from railkeeper.health.detect.known import column as column_of
 from railkeeper.health.detect.known import settled
+from railkeeper.health.detect.lasting import Lasting
 from railkeeper.health.detect.outlier import Counter, Outliers, PeerSample, Rule, follow_counter
 from railkeeper.health.detect.together import Owners
-from railkeeper.health.detect.track import Tracker
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -54,13 +54,13 @@ class Row:
 
 @dataclass
 class State:
-    """Trackers by column, the peers' sample, and which entities are judged."""
+    """What lasts by column, the peers' sample, and which entities are judged."""
 
     chosen: dict[str, float]
     sample: PeerSample
     owners: Owners
     judged: npt.NDArray[np.uint8]
-    trackers: dict[str, Tracker]
+    lasting: dict[str, Lasting]
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class CountDetector:
     beside: tuple[str, ...] = ()
 
     def start(self, entities: Entities, parameters: dict[str, float]) -> State:
-        """Return trackers without anything in them."""
+        """Return a state in which nothing has been hit."""
         roles = self.roles if entities.kind == "port" else ()
         return State(
             settled(self.about, parameters), PeerSample(entities), Owners(entities),
@@ -133,18 +133,18 @@ class CountDetector:
         return both_ends(view, entity, self.beside) if view.entities.kind == "port" else ()
 
     def _follow(self, state: State, view: View, row: Row, column: str, hits: dict[int, list[_Hit]]) -> None:
-        tracker = state.trackers.setdefault(column, Tracker())
         c = state.chosen
+        lasting = state.lasting.setdefault(column, Lasting(c["persist_s"], c["hold_s"]))
         rule = Rule(
             floor_per_s=c[f"{row.signal}_per_s"], floor_ratio=row.ratio, factor=c["factor"], burst=c["burst"],
-            strict=c["strict"], persist_s=c["persist_s"], hold_s=c["hold_s"], peers=row.peers,
+            strict=c["strict"], peers=row.peers,
         )  # fmt: skip
         values = column_of(view, column)
         if values is None:
             return
         packets = column_of(view, row.exposure) if row.exposure else None
         counter = Counter(state.sample, view.entities.group, values, packets, rule, view.tick_s)
-        found = follow_counter(tracker, counter, view.now_s)
+        found = follow_counter(lasting, counter, view)
         for at, entity in enumerate(found.ids.tolist()):
             if state.judged[entity] == V_OK:
                 hits.setdefault(entity, []).append(_Hit(row, column, at, found))

@@ -10,8 +10,8 @@ from railkeeper.health.detect.equal_paths import follow_hot, hot_findings
 from railkeeper.health.detect.families import Families, equal_paths
 from railkeeper.health.detect.judging import first_verdicts, roles_judged, summed, told_together
 from railkeeper.health.detect.known import column, settled
+from railkeeper.health.detect.lasting import Lasting
 from railkeeper.health.detect.together import Owners
-from railkeeper.health.detect.track import Tracker
 from railkeeper.telemetry.entities import T0_UPLINK, T1_DOWN
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class State:
     families: Families
     owners: Owners
     judged: npt.NDArray[np.uint8]
-    tracker: Tracker
+    hot: Lasting
 
 
 class EcnBalance:
@@ -51,14 +51,16 @@ class EcnBalance:
     def start(self, entities: Entities, parameters: dict[str, float]) -> State:
         """Return a state in which nothing is hot."""
         judged = roles_judged(entities.role, T0_UPLINK, T1_DOWN)
-        return State(settled(self.about, parameters), equal_paths(entities), Owners(entities), judged, Tracker())
+        p = settled(self.about, parameters)
+        hot = Lasting(p["persist_s"], p["hold_s"])
+        return State(p, equal_paths(entities), Owners(entities), judged, hot)
 
     def judge(self, state: State, view: View) -> tuple[State, Judged]:
         """Compare each port that marks with its siblings."""
         marks, packets = summed(view, "ecn_marked_packets"), column(view, "tx_packets")
         if marks is None or packets is None:
             return state, told_together(state.owners, [], first_verdicts([], state.judged), "port")
-        hot = follow_hot(state.tracker, state.families, view, (marks, packets), state.p)
+        hot = follow_hot(state.hot, state.families, view, (marks, packets), state.p)
         means = "this path is more loaded than those equal to it, or slower"
         findings = hot_findings(view, hot, self.about.name, "ecn_marked_packets", means)
         return state, told_together(state.owners, findings, first_verdicts([marks], state.judged), "port")

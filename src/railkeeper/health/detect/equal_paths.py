@@ -9,10 +9,10 @@ import numpy as np
 
 from railkeeper.health.detect.families import Families, mean_of_others
 from railkeeper.health.detect.finding import Finding
-from railkeeper.health.detect.judging import needed, number, percent
+from railkeeper.health.detect.judging import number, percent
 from railkeeper.health.detect.known import at
+from railkeeper.health.detect.lasting import Lasting, last
 from railkeeper.health.detect.screen import above
-from railkeeper.health.detect.track import Tracker, follow
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -40,24 +40,23 @@ class Hot:
 
 
 def follow_hot(
-    tracker: Tracker, families: Families, view: View, columns: tuple[Floats, Floats], p: dict[str, float]
+    lasting: Lasting, families: Families, view: View, columns: tuple[Floats, Floats], p: dict[str, float]
 ) -> Hot:
     """Follow hot ports for a tick.
 
-    `columns` are (events, packets) per s. `p` has floor_ratio, factor, persist_s, hold_s.
+    `columns` are (events, packets) per s. `p` has floor_ratio and factor.
     """
     events, packets = columns
     near = above(events, p["floor_ratio"] * BUSY_PER_S)
     near = near[events[near] > p["floor_ratio"] * packets[near]]
-    watched = np.union1d(near, tracker.ids).astype(np.int32)
+    watched = np.union1d(near, lasting.ids).astype(np.int32)
     ratio = _ratio(events, packets, watched)
     mean, n = mean_of_others(families, near, ratio)
     hit = near[(n >= LEAST_SIBLINGS) & (ratio[near] > p["factor"] * np.fmax(mean, 0.0) + p["floor_ratio"])]
-    need, of = needed(p["persist_s"], view.tick_s)
-    dark = tracker.ids[np.isnan(events[tracker.ids]) | np.isnan(packets[tracker.ids])]
-    ids, since_s = follow(tracker, hit, view.now_s, need, p["hold_s"], ratio[hit], blind=dark, of=of)
-    mean, n = mean_of_others(families, ids, ratio)
-    return Hot(ids, since_s, tracker.open_values, mean, n)
+    dark = lasting.ids[np.isnan(events[lasting.ids]) | np.isnan(packets[lasting.ids])]
+    found = last(lasting, view, hit, ratio[hit], dark)
+    mean, n = mean_of_others(families, found.ids, ratio)
+    return Hot(found.ids, found.since_s, found.values, mean, n)
 
 
 def _ratio(events: Floats, packets: Floats, watched: Ids) -> Floats:

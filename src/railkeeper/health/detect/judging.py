@@ -1,8 +1,7 @@
-"""What detectors of flows share: verdicts, persistence in ticks, columns summed over parts, words."""
+"""What detectors of flows share: verdicts, columns summed over parts, words."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,15 +20,6 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
     Verdicts = npt.NDArray[np.uint8]
-
-# A tracker remembers so many ticks.
-_MOST_TICKS = 26
-
-
-def needed(persist_s: float, tick_s: float) -> tuple[int, int]:
-    """Return (hits, ticks): a finding opens after so many hits in so many ticks, one in five may be missed."""
-    need = min(max(math.ceil(persist_s / tick_s), 1), _MOST_TICKS)
-    return need, need + need // 5 + (need > 2)
 
 
 def part_columns(view: View, signal: str) -> list[tuple[str, Floats]]:

@@ -9,13 +9,13 @@ import numpy as np
 
 from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.finding import V_SKIPPED, Finding
-from railkeeper.health.detect.judging import concluded, first_verdicts, needed, number, roles_judged, told_together
+from railkeeper.health.detect.judging import concluded, first_verdicts, number, roles_judged, told_together
 from railkeeper.health.detect.known import column, settled
+from railkeeper.health.detect.lasting import Lasting, last
 from railkeeper.health.detect.outlier import PeerSample
 from railkeeper.health.detect.planes import planes_of_rails
 from railkeeper.health.detect.screen import below
 from railkeeper.health.detect.together import Owners
-from railkeeper.health.detect.track import Tracker, follow
 from railkeeper.telemetry.entities import NIC_END
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class State:
     sample: PeerSample
     owners: Owners
     judged: npt.NDArray[np.uint8]
-    ports: Tracker
-    planes: Tracker
+    ports: Lasting
+    planes: Lasting
     planes_of: npt.NDArray[np.int64]
 
 
@@ -62,9 +62,10 @@ class MrcPaths:
 
     def start(self, entities: Entities, parameters: dict[str, float]) -> State:
         """Return a state in which all have paths."""
+        p = settled(self.about, parameters)
         return State(
-            settled(self.about, parameters), PeerSample(entities), Owners(entities),
-            roles_judged(entities.role, NIC_END), Tracker(), Tracker(), planes_of_rails(entities, NIC_END),
+            p, PeerSample(entities), Owners(entities), roles_judged(entities.role, NIC_END),
+            *(Lasting(p["persist_s"], p["hold_s"]) for _ in range(2)), planes_of_rails(entities, NIC_END),
         )  # fmt: skip
 
     def judge(self, state: State, view: View) -> tuple[State, Judged]:
@@ -84,15 +85,12 @@ class MrcPaths:
         return state, concluded([*judged.findings, *planes], judged.verdicts, "port")
 
     def _ports(self, state: State, view: View, active: Floats, low: Ids, median: Floats) -> list[Finding]:
-        need, of = needed(state.p["persist_s"], view.tick_s)
         dark = state.ports.ids[np.isnan(active[state.ports.ids])]
-        ids, since_s = follow(
-            state.ports, low, view.now_s, need, state.p["hold_s"], active[low], blind=dark, of=of
-        )  # fmt: skip
-        normal = median[view.entities.group[ids]]
+        found = last(state.ports, view, low, active[low], dark)
+        normal = median[view.entities.group[found.ids]]
         return [
             self._finding(int(e), float(v), float(n), float(s), f"{number(v)} paths in use, its peers {number(n)}")
-            for e, v, n, s in zip(ids, state.ports.open_values, normal, since_s, strict=True)
+            for e, v, n, s in zip(found.ids, found.values, normal, found.since_s, strict=True)
         ]
 
     def _planes(self, state: State, view: View, median: Floats) -> list[Finding]:
@@ -103,14 +101,11 @@ class MrcPaths:
             mine[group] = False
             others[group] = median[mine].mean() if mine.any() else np.nan
         hit = np.flatnonzero(median < state.p["plane_low"] * others).astype(np.int32)
-        need, of = needed(state.p["persist_s"], view.tick_s)
         dark = state.planes.ids[np.isnan(median[state.planes.ids])]
-        ids, since_s = follow(
-            state.planes, hit, view.now_s, need, state.p["hold_s"], median[hit], blind=dark, of=of
-        )  # fmt: skip
+        found = last(state.planes, view, hit, median[hit], dark)
         return [
             self._plane(view, int(g), float(v), float(others[g]), float(s))
-            for g, v, s in zip(ids, state.planes.open_values, since_s, strict=True)
+            for g, v, s in zip(found.ids, found.values, found.since_s, strict=True)
         ]
 
     def _plane(self, view: View, group: int, value: float, normal: float, since_s: float) -> Finding:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.detect.judging import needed
+from railkeeper.health.detect.lasting import Lasting, last
 from railkeeper.health.detect.peers import MIN_PEERS
 from railkeeper.health.detect.poisson import surprise
 from railkeeper.health.detect.screen import above
-from railkeeper.health.detect.track import Tracker, follow
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from railkeeper.health.detect.view import View
     from railkeeper.telemetry.entities import Entities
 
     Ids = npt.NDArray[np.int32]
@@ -38,7 +38,6 @@ class Rule:
     - floor_per_s: below it nothing is looked at; busy_per_s: peers with fewer packets say nothing
     - floor_ratio: events to the packet (per s where there is no exposure) that are normal in any case
     - factor: times the peers' 90% quantile; burst: events that come together; strict: -log10 of chance
-    - persist_s, hold_s: how long it must last, and how long it is held after
     - peers: whether peers excuse it; False for what must not be at all, whoever has it
     """
 
@@ -47,8 +46,6 @@ class Rule:
     factor: float
     burst: float
     strict: float
-    persist_s: float
-    hold_s: float
     busy_per_s: float = 100.0
     peers: bool = True
 
@@ -137,11 +134,10 @@ class Counter:
         return near[surprise(count, count * normal / ratio) >= self.rule.strict]
 
 
-def follow_counter(tracker: Tracker, counter: Counter, now_s: float) -> Outliers:
+def follow_counter(lasting: Lasting, counter: Counter, view: View) -> Outliers:
     """Follow one counter column for a tick and return who stands out for long enough."""
     hit = counter.hits()
-    need, of = needed(counter.rule.persist_s, counter.tick_s)
-    dark = tracker.ids[np.isnan(counter.values[tracker.ids])]
-    ids, since_s = follow(tracker, hit, now_s, need, counter.rule.hold_s, counter.values[hit], blind=dark, of=of)
-    normal, by_peers = counter.normal(ids)
-    return Outliers(ids, since_s, tracker.open_values, counter.ratio(ids), normal, by_peers)
+    dark = lasting.ids[np.isnan(counter.values[lasting.ids])]
+    found = last(lasting, view, hit, counter.values[hit], dark)
+    normal, by_peers = counter.normal(found.ids)
+    return Outliers(found.ids, found.since_s, found.values, counter.ratio(found.ids), normal, by_peers)

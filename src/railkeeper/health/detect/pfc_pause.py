@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,13 +10,13 @@ import numpy as np
 from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.families import Families, by_switch
 from railkeeper.health.detect.finding import V_DEGRADED, V_OK, Finding
-from railkeeper.health.detect.judging import concluded, first_verdicts, needed, part_columns, roles_judged
+from railkeeper.health.detect.judging import concluded, first_verdicts, part_columns, roles_judged
 from railkeeper.health.detect.known import column, settled
+from railkeeper.health.detect.lasting import Lasting, Open, last
 from railkeeper.health.detect.outlier import PeerSample
 from railkeeper.health.detect.pause_share import LINK, columns_of_priority, held_ports, priorities, shares
 from railkeeper.health.detect.pause_tree import RING, PauseTree, pause_trees
 from railkeeper.health.detect.pause_words import words
-from railkeeper.health.detect.track import Tracker, follow
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,10 +34,11 @@ _SIGNALS = (
 
 @dataclass
 class _Followed:
-    """Open holds of one priority: long ones, and storms."""
+    """Open holds of one priority: long ones, storms, and those that a switch's watchdog has found."""
 
-    long: Tracker = field(default_factory=Tracker)
-    storm: Tracker = field(default_factory=Tracker)
+    long: Lasting
+    storm: Lasting
+    watchdog: Lasting
 
 
 @dataclass
@@ -91,7 +91,7 @@ class PfcPause:
         verdicts = first_verdicts([c for s in _SIGNALS for _, c in part_columns(view, s)], state.judged)
         findings: list[Finding] = []
         for priority in sorted({*priorities(view), *state.followed}):
-            followed = state.followed.setdefault(priority, _Followed())
+            followed = state.followed.setdefault(priority, _new(state.p))
             held = _follow(state, view, priority, followed)
             verdicts[held.ids[verdicts[held.ids] == V_OK]] = V_DEGRADED
             for tree in pause_trees(view.entities, held.ids):
@@ -128,20 +128,28 @@ def _follow(state: State, view: View, priority: str, followed: _Followed) -> _Op
     held = held_ports(view, priority, p["held_share"], p["link_gbps"])
     long = held.ids[held.share > _limits(state, view, priority, held.ids)]
     # Frames alone can't tell a storm: many short pauses look the same.
-    storm = np.union1d(held.ids[(held.share > p["storm_share"]) & held.measured], _watchdog(view, priority))
-    known = np.union1d(followed.long.ids, followed.storm.ids)
-    dark = np.setdiff1d(_dark(view, priority, known, p["link_gbps"]), storm)
-    opened = partial(follow, now_s=view.now_s, hold_s=p["hold_s"], blind=dark)
-    need, of = needed(p["persist_s"], view.tick_s)
-    ids, since_s = opened(followed.long, long, need=need, of=of)
-    need, of = needed(p["storm_s"], view.tick_s)
-    storms, storm_since_s = opened(followed.storm, storm.astype(np.int32), need=need, of=of)
-    every = np.union1d(ids, storms).astype(np.int32)
+    storm = held.ids[(held.share > p["storm_share"]) & held.measured]
+    dark = _dark(view, priority, np.union1d(followed.long.ids, followed.storm.ids), p["link_gbps"])
+    return _joined(
+        last(followed.long, view, long, dark=dark),
+        last(followed.storm, view, storm, dark=dark),
+        last(followed.watchdog, view, _watchdog(view, priority)),
+    )
+
+
+def _new(p: dict[str, float]) -> _Followed:
+    long, storm, watchdog = (Lasting(s, p["hold_s"]) for s in (p["persist_s"], p["storm_s"], 0.0))
+    return _Followed(long, storm, watchdog)
+
+
+def _joined(long: Open, *storms: Open) -> _Open:
+    """Return all that is held, with the earliest onset of each."""
+    every = np.unique(np.concatenate([long.ids, *(s.ids for s in storms)])).astype(np.int32)
     onset = np.full(len(every), np.inf)
-    for some, since in ((ids, since_s), (storms, storm_since_s)):
-        place = np.searchsorted(every, some)
-        onset[place] = np.minimum(onset[place], since)
-    return _Open(every, onset, np.isin(every, storms))
+    for some in (long, *storms):
+        place = np.searchsorted(every, some.ids)
+        onset[place] = np.minimum(onset[place], some.since_s)
+    return _Open(every, onset, np.isin(every, np.concatenate([s.ids for s in storms])))
 
 
 def _dark(view: View, priority: str, ids: npt.NDArray[np.int32], link_gbps: float) -> Ids:

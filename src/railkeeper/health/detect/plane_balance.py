@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.finding import V_DEGRADED, V_OK, V_SKIPPED, Finding
-from railkeeper.health.detect.judging import concluded, first_verdicts, needed, number, percent, roles_judged
+from railkeeper.health.detect.judging import concluded, first_verdicts, number, percent, roles_judged
 from railkeeper.health.detect.known import column, settled
+from railkeeper.health.detect.lasting import Lasting, last
 from railkeeper.health.detect.plane_kernels import compare_planes
 from railkeeper.health.detect.planes import PlaneTable, plane_table, to_the_mean_of_others
-from railkeeper.health.detect.track import Tracker, follow
 from railkeeper.telemetry.entities import NIC_END
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class State:
     table: PlaneTable
     rails: list[npt.NDArray[np.int64]]
     judged: npt.NDArray[np.uint8]
-    odd: Tracker = field(default_factory=Tracker)
-    short: Tracker = field(default_factory=Tracker)
+    odd: Lasting
+    short: Lasting
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,9 @@ class PlaneBalance:
         judged[table.ports[table.ports >= 0]] = V_OK
         if not len(table.owner):
             judged = roles_judged(entities.role, NIC_END)
-        return State(settled(self.about, parameters), table, _rails(entities, table), judged)
+        p = settled(self.about, parameters)
+        odd, short = (Lasting(p["persist_s"], p["hold_s"]) for _ in range(2))
+        return State(p, table, _rails(entities, table), judged, odd, short)
 
     def judge(self, state: State, view: View) -> tuple[State, Judged]:
         """Compare the planes of each NIC, then those of all NICs together."""
@@ -127,9 +129,9 @@ def _odd(state: State, view: View, tick: _Tick) -> tuple[Ids, npt.NDArray[np.flo
     p, ports = state.p, state.table.ports
     low = ports[tick.ratio < p["low"]]
     hit = np.sort(low[~_explained(view, tick, low)])
-    need, of = needed(p["persist_s"], view.tick_s)
     dark = np.intersect1d(state.odd.ids, ports[np.isnan(tick.ratio)]) if len(state.odd.ids) else None
-    return follow(state.odd, hit, view.now_s, need, p["hold_s"], blind=dark, of=of)
+    found = last(state.odd, view, hit, dark=dark)
+    return found.ids, found.since_s
 
 
 def _explained(view: View, tick: _Tick, low: Ids) -> npt.NDArray[np.bool_]:
@@ -187,14 +189,13 @@ def _of_planes(state: State, view: View, tick: _Tick, odd: Ids) -> list[Finding]
     ratio = np.full(len(tick.total), np.nan, dtype=np.float32)
     for rail in state.rails:
         ratio[rail] = to_the_mean_of_others(tick.total[rail][None, :].astype(np.float32))[0]
-    need, of = needed(p["persist_s"], view.tick_s)
     hit = np.flatnonzero(ratio < p["plane_low"]).astype(np.int32)
     dark = state.short.ids[np.isnan(ratio[state.short.ids])]
-    short, since_s = follow(state.short, hit, view.now_s, need, p["hold_s"], ratio[hit], blind=dark, of=of)
+    short = last(state.short, view, hit, ratio[hit], dark)
     told = set(view.entities.domain[odd].tolist())
     return [
         _short(view, state.table, d, float(v), float(s))
-        for d, v, s in zip(short.tolist(), state.short.open_values, since_s, strict=True) if d not in told
+        for d, v, s in zip(short.ids.tolist(), short.values, short.since_s, strict=True) if d not in told
     ]  # fmt: skip
 
 

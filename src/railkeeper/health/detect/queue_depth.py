@@ -10,14 +10,16 @@ import numpy as np
 from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.families import Families, equal_paths, mean_of_others
 from railkeeper.health.detect.finding import Finding
-from railkeeper.health.detect.judging import concluded, first_verdicts, needed, number, part_columns, roles_judged
+from railkeeper.health.detect.judging import concluded, first_verdicts, number, part_columns, roles_judged
 from railkeeper.health.detect.known import settled
+from railkeeper.health.detect.lasting import Lasting, last
 from railkeeper.health.detect.outlier import PeerSample
 from railkeeper.health.detect.screen import above
-from railkeeper.health.detect.together import Owners
-from railkeeper.health.detect.track import Tracker, follow
+from railkeeper.telemetry.entities import T0_HOST
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
 
     from railkeeper.health.detect.finding import Judged
@@ -42,14 +44,14 @@ _ROWS = (
 
 @dataclass
 class State:
-    """Families, the peers' sample and trackers by column."""
+    """Families, the peers' sample, what lasts by column, and which ports are last hops."""
 
     p: dict[str, float]
     sample: PeerSample
     families: Families | None
-    owners: Owners
     judged: npt.NDArray[np.uint8]
-    trackers: dict[str, Tracker]
+    lasting: dict[str, Lasting]
+    last_hop: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class QueueDepth:
             "headroom_bytes": (0.0, "bytes", "headroom of a priority group; 0: not known, not judged"),
             "pool_bytes": (0.0, "bytes", "shared buffer of a switch (about 165e6 on one of 51.2 Tb/s); 0: not known"),
             "persist_s": (600.0, "s", "how long it must last: switches renew watermarks once in 1-2 minutes"),
+            "last_hop_s": (1800.0, "s", "the same for queues to hosts: incast of a job may take a quarter of an hour"),
             "hold_s": (600.0, "s", "how long a finding stays open after the last hit"),
         },
     )  # fmt: skip
@@ -84,7 +87,8 @@ class QueueDepth:
         """Return a state in which no queue is deep."""
         families = equal_paths(entities) if entities.kind == "port" else None
         judged = roles_judged(entities.role)
-        return State(settled(self.about, parameters), PeerSample(entities), families, Owners(entities), judged, {})
+        hosts = entities.role == T0_HOST if entities.kind == "port" else np.zeros(len(entities), dtype=np.bool_)
+        return State(settled(self.about, parameters), PeerSample(entities), families, judged, {}, hosts)
 
     def judge(self, state: State, view: View) -> tuple[State, Judged]:
         """Follow every watermark column for a tick."""
@@ -101,18 +105,15 @@ class QueueDepth:
         return state, concluded(worst.values(), verdicts, view.entities.kind)
 
     def _follow(self, state: State, view: View, row: tuple[str, str, str], values: Floats) -> list[Finding]:
-        tracker = state.trackers.setdefault(row[0], Tracker())
         size = state.p[row[1]]
         floor = min(state.p["floor_bytes"], state.p["near"] * size) if size > 0 else state.p["floor_bytes"]
         near = above(values, floor)
         hit = near[values[near] > _level(state, view, values, near, size).limit]
-        need, of = needed(state.p["persist_s"], view.tick_s)
-        dark = tracker.ids[np.isnan(values[tracker.ids])]
-        ids, since_s = follow(tracker, hit, view.now_s, need, state.p["hold_s"], values[hit], blind=dark, of=of)
-        level = _level(state, view, values, ids, size)
+        host = state.last_hop[hit] & row[0].startswith("queue")
         return [
-            self._finding(view, row, (int(e), float(v), float(n), bool(b), float(s)))
-            for e, v, n, b, s in zip(ids, tracker.open_values, level.normal, level.by_size, since_s, strict=True)
+            self._finding(view, row, said)
+            for name, mine, persist_s in (("", ~host, "persist_s"), ("/host", host, "last_hop_s"))
+            for said in _lasts(state, view, (row[0] + name, state.p[persist_s], size), values, hit[mine])
         ]
 
     def _finding(self, view: View, row: tuple[str, str, str], said: tuple[int, float, float, bool, float]) -> Finding:
@@ -125,6 +126,20 @@ class QueueDepth:
             value=value, expected=normal, unit="bytes", against="limit" if by_size else "peers", since_s=since_s,
             confidence=0.8 if by_size else 0.7, others=(other,) if other >= 0 else (),
             evidence=(f"{name} reaches {number(value)} B, {whose} {number(normal)} B: {means}",),
+        )  # fmt: skip
+
+
+def _lasts(
+    state: State, view: View, what: tuple[str, float, float], values: Floats, hit: Ids
+) -> Iterator[tuple[int, float, float, bool, float]]:
+    """Yield (entity, value, normal, whether by size, onset) of what lasts; `what` is name, persistence and size."""
+    name, persist_s, size = what
+    lasting = state.lasting.setdefault(name, Lasting(persist_s, state.p["hold_s"]))
+    found = last(lasting, view, hit, values[hit], lasting.ids[np.isnan(values[lasting.ids])])
+    level = _level(state, view, values, found.ids, size)
+    for k, entity in enumerate(found.ids.tolist()):
+        yield (
+            entity, float(found.values[k]), float(level.normal[k]), bool(level.by_size[k]), float(found.since_s[k])
         )  # fmt: skip
 
 

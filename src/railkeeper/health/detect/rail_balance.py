@@ -10,10 +10,12 @@ import numpy as np
 from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.families import families_of
 from railkeeper.health.detect.finding import V_OK, V_SKIPPED, Finding
-from railkeeper.health.detect.judging import concluded, first_verdicts, needed, percent
+from railkeeper.health.detect.judging import concluded, first_verdicts, percent
 from railkeeper.health.detect.known import column, settled
+from railkeeper.health.detect.lasting import Lasting, Open, last
+from railkeeper.health.detect.past import Past, update
 from railkeeper.health.detect.planes import PlaneTable, to_the_mean_of_others
-from railkeeper.health.detect.track import Tracker, follow
+from railkeeper.health.detect.screen import below
 from railkeeper.telemetry.entities import NIC_END
 
 if TYPE_CHECKING:
@@ -31,28 +33,34 @@ _LEAST_NICS = 4
 
 @dataclass
 class State:
-    """NICs by node, and which of them are odd."""
+    """NICs by node, which of them are odd, their past (n,) shares, and when each node (N,) was last busy."""
 
     p: dict[str, float]
     table: PlaneTable
     judged: npt.NDArray[np.uint8]
-    tracker: Tracker
+    odd: Lasting
+    past: Past
+    busy_s: npt.NDArray[np.float64]
 
 
 class RailBalance:
     """A job that works on all NICs of a node loads its rails alike.
 
-    Jobs that use a part of a node do not: so a NIC is judged only while it is busy itself and all other NICs of its
-    node are busy and agree closely.
+    Jobs that use a part of a node do not, and some jobs load rails unevenly by design. So a NIC is judged only while it
+    is busy and all other NICs of its node are busy and agree closely, and only if it was their like earlier in the job.
     """
 
     about = About(
         name="rail-balance", text="a NIC that carries less than the others of its node, which agree", kinds=("nic",),
-        needs=("tx_bytes",), uses=("oper_up",), against=("peers",),
+        needs=("tx_bytes",), uses=("oper_up",), against=("peers", "past"),
         parameters={
             "low": (0.7, "of the others", "a NIC that carries less than this share of the mean of its node's others"),
             "agree": (0.1, "of their mean", "how far the others may lie apart: wider, they do not work on one job"),
             "busy_gbps": (1.0, "Gb/s", "a NIC that sends less is not judged"),
+            "was": (0.9, "of the others", "what it must have carried before, in the same job, to be told now"),
+            "half_life_s": (1800.0, "s", "past that lies so far back weighs half"),
+            "least_past_s": (600.0, "s", "so much past is needed"),
+            "idle_s": (180.0, "s", "a node that was idle for longer begins another job; checkpoints are shorter"),
             "persist_s": (300.0, "s", "how long it must last: phases of a job take turns within minutes"),
             "hold_s": (300.0, "s", "how long a finding stays open after the last hit"),
         },
@@ -69,7 +77,9 @@ class RailBalance:
         judged = np.full(len(entities), V_SKIPPED, dtype=np.uint8)
         judged[table[table >= 0]] = V_OK
         nodes = PlaneTable(table, np.arange(len(rows), dtype=np.int32))
-        return State(settled(self.about, parameters), nodes, judged, Tracker())
+        p = settled(self.about, parameters)
+        odd, past = Lasting(p["persist_s"], p["hold_s"]), Past(len(entities), p["half_life_s"])
+        return State(p, nodes, judged, odd, past, np.full(len(rows), -np.inf))
 
     def judge(self, state: State, view: View) -> tuple[State, Judged]:
         """Compare each NIC with the others of its node."""
@@ -82,17 +92,10 @@ class RailBalance:
         verdicts = first_verdicts([sent], state.judged)
         unsaid = state.table.ports[np.isnan(ratio) & (state.table.ports >= 0)]
         verdicts[unsaid[verdicts[unsaid] == V_OK]] = V_SKIPPED
-        hit = np.sort(state.table.ports[ratio < state.p["low"]])
-        need, of = needed(state.p["persist_s"], view.tick_s)
-        dark = np.intersect1d(state.tracker.ids, unsaid)
-        every = np.full(len(view.entities), np.nan, dtype=np.float32)
-        every[state.table.ports[state.table.ports >= 0]] = ratio[state.table.ports >= 0]
-        ids, since_s = follow(
-            state.tracker, hit, view.now_s, need, state.p["hold_s"], every[hit], blind=dark, of=of
-        )  # fmt: skip
+        found = _odd(state, view, values, ratio, unsaid)
         findings = [
             self._finding(view, int(n), float(v), float(s))
-            for n, v, s in zip(ids, state.tracker.open_values, since_s, strict=True)
+            for n, v, s in zip(found.ids, found.values, found.since_s, strict=True)
         ]
         return state, concluded(findings, verdicts, "nic")
 
@@ -103,8 +106,33 @@ class RailBalance:
             expected=1.0, unit="of the other rails", against="peers", since_s=since_s, confidence=0.6,
             evidence=(
                 f"{name} sends {percent(value)} of what the other NICs of its node send, which agree among themselves",
+                "earlier in the same job it was their like",
             ),
         )  # fmt: skip
+
+
+def _odd(state: State, view: View, values: Floats, ratio: Floats, unsaid: npt.NDArray[np.int32]) -> Open:
+    """Return the NICs that carry less than their mates and did not before; learn what the others carry."""
+    p, there = state.p, state.table.ports >= 0
+    share = np.full(len(view.entities), np.nan, dtype=np.float32)
+    share[state.table.ports[there]] = ratio[there]
+    _forget_idle(state, view, values)
+    low = below(share, p["low"])
+    past = state.past
+    known = (past.mean[low] >= p["was"]) & (past.weight_s[low] >= p["least_past_s"])
+    update(past, share, view.now_s, skip=low)
+    hit = low[known]
+    return last(state.odd, view, hit, share[hit], np.intersect1d(state.odd.ids, unsaid))
+
+
+def _forget_idle(state: State, view: View, values: Floats) -> None:
+    """Let nodes that were idle for long forget: what comes now is another job."""
+    busy = (np.nan_to_num(values) * 8e-9 >= state.p["busy_gbps"]).any(axis=1)
+    unread = np.isnan(values).all(axis=1)
+    state.busy_s[busy | unread] = view.now_s
+    idle = state.table.ports[view.now_s - state.busy_s > state.p["idle_s"]]
+    idle = idle[idle >= 0]
+    state.past.mean[idle], state.past.spread[idle], state.past.weight_s[idle] = np.nan, 0.0, 0.0
 
 
 def _sent(view: View) -> Floats | None:

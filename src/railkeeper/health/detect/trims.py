@@ -14,17 +14,16 @@ from railkeeper.health.detect.finding import Finding
 from railkeeper.health.detect.judging import (
     concluded,
     first_verdicts,
-    needed,
     percent,
     roles_judged,
     summed,
     told_together,
 )
 from railkeeper.health.detect.known import column, settled
+from railkeeper.health.detect.lasting import Lasting, last
 from railkeeper.health.detect.planes import planes_of_rails
 from railkeeper.health.detect.screen import above
 from railkeeper.health.detect.together import Owners
-from railkeeper.health.detect.track import Tracker, follow
 from railkeeper.telemetry.entities import T0_HOST, T0_UPLINK, T1_DOWN
 
 if TYPE_CHECKING:
@@ -48,9 +47,9 @@ class State:
     families: Families
     owners: Owners
     judged: npt.NDArray[np.uint8]
-    hot: Tracker
-    last_hop: Tracker
-    planes: Tracker
+    hot: Lasting
+    last_hop: Lasting
+    planes: Lasting
     beside: npt.NDArray[np.int64]
     fabric: npt.NDArray[np.int64]
 
@@ -78,9 +77,11 @@ class Trims:
 
     def start(self, entities: Entities, parameters: dict[str, float]) -> State:
         """Return a state in which nothing is trimmed."""
+        p = settled(self.about, parameters)
+        hot, last_hop, wide = (Lasting(p[s], p["hold_s"]) for s in ("persist_s", "last_hop_s", "persist_s"))
         return State(
-            settled(self.about, parameters), equal_paths(entities), Owners(entities),
-            roles_judged(entities.role, T0_HOST, T0_UPLINK, T1_DOWN), Tracker(), Tracker(), Tracker(),
+            p, equal_paths(entities), Owners(entities),
+            roles_judged(entities.role, T0_HOST, T0_UPLINK, T1_DOWN), hot, last_hop, wide,
             planes_of_rails(entities), np.flatnonzero(np.isin(entities.role, (T0_UPLINK, T1_DOWN))),
         )  # fmt: skip
 
@@ -102,17 +103,14 @@ class Trims:
         near = above(trims, state.p["last_hop"] * BUSY_PER_S)
         ratio = trims[near] / np.maximum(packets[near], np.float32(BUSY_PER_S))
         long = (view.entities.role[near] == T0_HOST) & (ratio > state.p["last_hop"])
-        need, of = needed(state.p["last_hop_s"], view.tick_s)
         dark = state.last_hop.ids[np.isnan(trims[state.last_hop.ids])]
-        ids, since_s = follow(
-            state.last_hop, near[long], view.now_s, need, state.p["hold_s"], ratio[long], blind=dark, of=of
-        )  # fmt: skip
+        found = last(state.last_hop, view, near[long], ratio[long], dark)
         words = (
             "of packets trimmed at the last hop for long: incast onto this host, or a host that is slow; not the fabric"
         )
         return [
             _finding(int(e), (float(v), state.p["last_hop"], float(s)), (f"{percent(float(v))} {words}",), _BY_LIMIT)
-            for e, v, s in zip(ids, state.last_hop.open_values, since_s, strict=True)
+            for e, v, s in zip(found.ids, found.values, found.since_s, strict=True)
         ]
 
     def _planes(self, state: State, view: View, trims: Floats, packets: Floats) -> list[Finding]:
@@ -120,13 +118,12 @@ class Trims:
         ratio = _by_group(view, state.fabric, trims, packets)
         others = _others(ratio, state.beside)
         hit = np.flatnonzero((ratio > state.p["plane_ratio"]) & (ratio > state.p["factor"] * others)).astype(np.int32)
-        need, of = needed(state.p["persist_s"], view.tick_s)
         unread = np.isnan(trims[state.fabric]).all() if np.isnan(ratio).all() else False
         dark = state.planes.ids if unread else None
-        ids, since_s = follow(state.planes, hit, view.now_s, need, state.p["hold_s"], ratio[hit], blind=dark, of=of)
+        found = last(state.planes, view, hit, ratio[hit], dark)
         return [
             self._plane(view, trims, (int(g), float(v), float(others[g]), float(s)))
-            for g, v, s in zip(ids, state.planes.open_values, since_s, strict=True)
+            for g, v, s in zip(found.ids, found.values, found.since_s, strict=True)
         ]
 
     def _plane(self, view: View, trims: Floats, said: tuple[int, float, float, float]) -> Finding:

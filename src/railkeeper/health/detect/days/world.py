@@ -212,9 +212,9 @@ def _draw(fabric: Fabric, entities: dict[str, Entities], days: float, rng: np.ra
     n, nodes, switches = len(entities["port"]), len(entities["node"]), len(entities["switch"])
     return _Life(
         jobs=plan_jobs(fabric, rng, days), outages=plan_outages(fabric, rng, days), paths=draw_paths(fabric, rng),
-        wear=draw_wear(entities["port"], rng), hot=draw_episodes(rng, n, days, 1.0, 240.0),
-        incast=draw_episodes(rng, n, days, 3.0, 600.0), holds=draw_episodes(rng, n, days, 1.0, 110.0),
-        late=draw_episodes(rng, n, days, 0.5, 200.0),
+        wear=draw_wear(entities["port"], rng), hot=draw_episodes(rng, n, days, 1.0, 280.0),
+        incast=draw_episodes(rng, n, days, 3.0, 850.0), holds=draw_episodes(rng, n, days, 1.0, 160.0),
+        late=draw_episodes(rng, n, days, 0.5, 280.0),
         stalls=draw_episodes(rng, len(entities["nic"]), days, 1.0, 120.0),
         offset_s=rng.normal(0.0, 1e-3, nodes), phase_s=rng.uniform(0.0, 0.3, nodes + switches),
     )  # fmt: skip
