@@ -63,9 +63,10 @@ class MrcPaths:
     def start(self, entities: Entities, parameters: dict[str, float]) -> State:
         """Return a state in which all have paths."""
         p = settled(self.about, parameters)
+        ports, planes = (Lasting(p["persist_s"], p["hold_s"]) for _ in range(2))
         return State(
             p, PeerSample(entities), Owners(entities), roles_judged(entities.role, NIC_END),
-            *(Lasting(p["persist_s"], p["hold_s"]) for _ in range(2)), planes_of_rails(entities, NIC_END),
+            ports, planes, planes_of_rails(entities, NIC_END),
         )  # fmt: skip
 
     def judge(self, state: State, view: View) -> tuple[State, Judged]:
