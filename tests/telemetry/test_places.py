@@ -306,6 +306,15 @@ def test_ends_roles_and_peers_from_lldp():
     assert entities.group_size.sum() == len(entities)
 
 
+@pytest.mark.parametrize("netdev", ["lo", "veth12ab", "docker0", "br-1a2b", "ifb0"])
+def test_interfaces_without_a_link_are_no_ports(netdev):
+    a = assembler()
+    a.add([reading("netdev", {"host": "h1", "netdev": netdev}, {"carrier": 1}), host("mlx5.hw", {"packet_seq_err": 1})])
+
+    assert len(frame_at(a, 1).blocks["port"].entities) == 1
+    assert a.counts.outside == 1
+
+
 def test_makes_are_peers_of_their_own():
     a = assembler()
     a.add([host("mlx5.hw", {"packet_seq_err": 1}, name=f"m{i}") for i in range(3)])

@@ -7,6 +7,7 @@ whose counters come from the same make of device. LLDP says who is the other end
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import numpy as np
 from railkeeper.telemetry import labels as said
 from railkeeper.telemetry.entities import NIC_END, T0_HOST, T0_UPLINK, T1_DOWN, UNKNOWN_ROLE, Entities
 from railkeeper.telemetry.neighbours import NEIGHBOUR_DIALECTS, Neighbours
-from railkeeper.telemetry.tick import UNPLACED
+from railkeeper.telemetry.tick import OUTSIDE, UNPLACED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,10 @@ MAX_ENTITIES = 4_000_000
 _HOST_SIDE, _SWITCH_SIDE = 0, 1
 _MAKES = ("mlx5", "bnxt", "ionic", "mlx4", "irdma")
 _MAX_GROUPS = 32_000
+# Interfaces that no link is behind.
+_VIRTUAL = re.compile(
+    r"lo|(ifb|veth|docker|br-|virbr|dummy|tun|tap|cni|cali|flannel|vxlan|sit|ip6tnl|gre)\S*", re.ASCII
+)
 
 
 @dataclass
@@ -176,6 +181,8 @@ class NamedPlaces:
         names = self._port_names(host, labels)
         if not names:
             return UNPLACED
+        if _VIRTUAL.fullmatch(names[-1].removeprefix(f"{host}/")):
+            return OUTSIDE
         kind = self._kinds["port"]
         known = next((kind.ids[name] for name in names if name in kind.ids), None)
         if known is None:
