@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from railkeeper.app import bench_prometheus, bench_sources, bench_tick
 from railkeeper.app.bench_loop import measure_ticks
 from railkeeper.cli.errors import print_json
 from railkeeper.fabric.model import Fabric
@@ -24,6 +25,11 @@ app = typer.Typer(help="Speed figures, each beside a baseline of the same run.",
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 SMALL = "[fabric]\nname = 'bench'\nplanes = 2\nt0_per_plane = 4\nt1_per_plane = 4\nnics_per_t0 = 4\n"
+
+LARGEST = (
+    "[fabric]\nname = 'largest'\nplanes = 8\nt0_per_plane = 512\nt1_per_plane = 256\nnics_per_t0 = 256\n"
+    "nics_per_node = 4\nlink_gbps = 100\n[optics]\nnic_ports_per_optic = 4\nt0_ports_per_optic = 4\n"
+)
 
 LABS = (
     ("small", SMALL, 2.0),
@@ -91,6 +97,59 @@ def loop(
     f = Fabric(read_spec(fabric) if fabric else parse_spec(SMALL))
     rows = measure_ticks(f, ticks)
     _show("bench loop", "links_crossed: which links each path crosses", rows, tuple(rows[0]), as_json=as_json)
+
+
+@app.command()
+def tick(
+    *,
+    fabric: Annotated[Path | None, typer.Option(help="Fabric spec; 131,072 NICs x 8 planes without.")] = None,
+    ticks: Annotated[int, typer.Option(help="Ticks with faults, of counters.", min=5)] = 24,
+    as_json: Json = False,
+) -> None:
+    """Time for a tick of the largest fleet: all counters through all detectors, all paths through the locator."""
+    f = Fabric(read_spec(fabric) if fabric else parse_spec(LARGEST))
+    told = Console(stderr=True, highlight=False)
+    figures = bench_tick.measure(f, ticks, told.print)
+    if as_json:
+        print_json(figures)
+        return
+    table = Table("figure", "value", title="bench tick")
+    for key, value in figures.items():
+        if not isinstance(value, dict):
+            table.add_row(key, str(value))
+    Console().print(table)
+
+
+@app.command()
+def sources(
+    *,
+    targets: Annotated[int, typer.Option(help="Targets to follow.", min=50)] = 5000,
+    interval: Annotated[float, typer.Option(help="Seconds between two polls of a target.", min=1)] = 15.0,
+    seconds: Annotated[float, typer.Option(help="Length of the measurement.", min=1)] = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Targets that one process can follow, one in ten of them bad, and how fast their texts are read."""
+    rows = bench_sources.measure_reader()
+    _show("bench reader", "prometheus_client: its parser in Python", rows, tuple(rows[0]), as_json=as_json)
+    rows = [bench_sources.measure(targets, interval, seconds)]
+    _show("bench sources", "late: how long polls began after their moment", rows, tuple(rows[0]), as_json=as_json)
+
+
+@app.command()
+def prometheus(
+    *,
+    interval: Annotated[int, typer.Option(help="Seconds between two scrapes.", min=2)] = 5,
+    as_json: Json = False,
+) -> None:
+    """Cost of one rule over 500,000 series, beside Prometheus with the same targets in the same run."""
+    told = Console(stderr=True, highlight=False)
+    figures = bench_prometheus.measure(interval, told.print)
+    if as_json:
+        print_json(figures)
+        return
+    rows = [{"who": who, **figures[who]} for who in ("prometheus", "railkeeper")]
+    told.print(f"alerts as injected, by both: {figures['same_alerts']}")
+    _show("bench prometheus", "prometheus: the same rule over the same targets", rows, tuple(rows[0]), as_json=False)
 
 
 def _show(name: str, baseline: str, rows: list[dict[str, Any]], shown: tuple[str, ...], *, as_json: bool) -> None:
