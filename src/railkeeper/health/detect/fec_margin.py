@@ -172,7 +172,8 @@ def _say(state: State, view: View, c: Compared, at_part: tuple[int, int], past: 
     if np.isfinite(c.middle[k]):
         lines.append(f"the middle of its peers: {10.0 ** c.middle[k]:.2g}, {c.x[k] - c.middle[k]:+.1f} decades")
     if np.isfinite(past):
-        lines.append(f"its own past: {10.0**past:.2g}; drift {c.drift[k]:+.1f} decades more than its peers")
+        drift = f"; {c.drift[k]:+.1f} decades more than its peers rose" if c.drift[k] > 0 else ""
+        lines.append(f"its own past: {10.0**past:.2g}{drift}")
     lines.append(_other_end(view, k + start))
     other = int(view.entities.other[k + start])
     return Said(

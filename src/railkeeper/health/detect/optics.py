@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 LANED = ("rx_power_dbm", "tx_power_dbm", "tx_bias_ma", "snr_db")
 WHOLE = ("module_temperature_c", "module_voltage_v")
 LANE_ERRORS = "lane_errors"
+# Yardsticks, as findings say them.
+BESIDE, LIKE, OWN, LIMIT = "the lanes beside", "its peers", "its own past", "the limit"
 # Many columns of what changes slowly: of a large fleet a smaller part each tick.
 PARTS = 16
 # Below this a receiver sees no light: modules report -40 dBm, or less, for none.
@@ -82,7 +84,7 @@ class State:
 
 @dataclass(frozen=True)
 class Off:
-    """One measurement that is off at ports (m,): value of the worst lane, what it should be, how many times too far."""
+    """A measurement that is off at ports (m,): the worst lane's value; than what, which says `want`; times too far."""
 
     sense: Sense
     ids: Ids
@@ -90,7 +92,12 @@ class Off:
     value: Floats
     want: Floats
     times: Floats
-    against: str
+    than: str
+
+    @property
+    def against(self) -> str:
+        """In the words of findings."""
+        return {OWN: "past", LIMIT: "limit"}.get(self.than, "peers")
 
 
 class Optics:
@@ -207,10 +214,10 @@ def _past_of_peers(state: State, part: View, sense: Sense) -> Past:
     return state.peers.setdefault(key, Past(part.entities.n_groups, state.p["past_half_life_s"]))
 
 
-def _off(sense: Sense, worst: Worst, ids: Ids, should: tuple[Floats, Floats], against: str) -> list[Off]:
+def _off(sense: Sense, worst: Worst, ids: Ids, should: tuple[Floats, Floats], than: str) -> list[Off]:
     """Return what is too far: ids (m,), what they should be and how many times too far they are."""
     want, times = should
-    return [Off(sense, ids, _lane(worst, ids), worst[0][ids], want, times, against)] if len(ids) else []
+    return [Off(sense, ids, _lane(worst, ids), worst[0][ids], want, times, than)] if len(ids) else []
 
 
 def _against_limits(p: dict[str, float], s: Sense, worst: Worst) -> list[Off]:
@@ -220,7 +227,7 @@ def _against_limits(p: dict[str, float], s: Sense, worst: Worst) -> list[Off]:
             limit = np.float32(p[name])
             ids = screen(worst[0], float(limit))
             times = 1 + (worst[0][ids] - limit) * sign / max(abs(float(limit)), 1.0)
-            out += _off(s, worst, ids, (np.full(len(ids), limit), times.astype(np.float32)), "limit")
+            out += _off(s, worst, ids, (np.full(len(ids), limit), times.astype(np.float32)), LIMIT)
     return out
 
 
@@ -239,7 +246,7 @@ def _against_lanes(p: dict[str, float], s: Sense, worst: Worst) -> list[Off]:
     middle = np.take_along_axis(lanes, np.maximum(known - 1, 0)[None] // 2, axis=0)[0]
     times = ((value[ids] - middle) * s.sign / p[s.lanes]).astype(np.float32)
     hit = (known >= 3) & (times > 1)
-    return _off(s, worst, ids[hit], (middle[hit], times[hit]), "peers")
+    return _off(s, worst, ids[hit], (middle[hit], times[hit]), BESIDE)
 
 
 def _against_peers(p: dict[str, float], part: View, s: Sense, worst: Worst, peers: tuple[Floats, Floats]) -> list[Off]:
@@ -251,7 +258,7 @@ def _against_peers(p: dict[str, float], part: View, s: Sense, worst: Worst, peer
     limit = middle + far * s.sign
     ids = (above if s.sign > 0 else below)(worst[0], limit, group)
     want = middle[group[ids]]
-    return _off(s, worst, ids, (want, (worst[0][ids] - want) * s.sign / far[group[ids]]), "peers")
+    return _off(s, worst, ids, (want, (worst[0][ids] - want) * s.sign / far[group[ids]]), LIKE)
 
 
 def _against_past(state: State, part: View, s: Sense, worst: Worst, middle: Floats) -> list[Off]:
@@ -266,7 +273,7 @@ def _against_past(state: State, part: View, s: Sense, worst: Worst, middle: Floa
     far = np.maximum(np.float32(state.p[s.past]), np.float32(state.p["sigmas"]) * past.spread[ids])
     hit = (moved[ids] > far) & (past.weight_s[ids] >= state.p["past_least_s"])
     ids, far = ids[hit], far[hit]
-    return _off(s, worst, ids, (past.mean[ids], moved[ids] / far), "past")
+    return _off(s, worst, ids, (past.mean[ids], moved[ids] / far), OWN)
 
 
 def _hot_lane(p: dict[str, float], part: View) -> list[Off]:
@@ -280,7 +287,7 @@ def _hot_lane(p: dict[str, float], part: View) -> list[Off]:
     times = worst[0][ids] / np.maximum(middle * np.float32(p["hot_lane_times"]), 1)
     hit = times > 1
     sense = Sense(LANE_ERRORS, "1/s", 1, "", "", "", "", "")
-    return _off(sense, worst, ids[hit], (middle[hit], times[hit]), "peers")
+    return _off(sense, worst, ids[hit], (middle[hit], times[hit]), BESIDE)
 
 
 def _say(view: View, pairs: list[tuple[Off, int]], port: int) -> Said:
@@ -298,8 +305,9 @@ def _say(view: View, pairs: list[tuple[Off, int]], port: int) -> Said:
 
 def _line(off: Off, k: int) -> str:
     lane = "" if off.sense.signal in WHOLE else f" of lane {off.lane[k]}"
-    than = {"peers": "the lanes beside, or peers,", "past": "its own past", "limit": "the limit"}[off.against]
-    return f"{off.sense.signal}{lane}: {off.value[k]:.4g} {off.sense.unit}, {than} {off.want[k]:.4g} {off.sense.unit}"
+    return (
+        f"{off.sense.signal}{lane}: {off.value[k]:.4g} {off.sense.unit}, {off.than} {off.want[k]:.4g} {off.sense.unit}"
+    )
 
 
 def _where(view: View, off: Off, k: int, port: int) -> str:
