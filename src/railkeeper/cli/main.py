@@ -12,6 +12,7 @@ from railkeeper import __version__
 from railkeeper.cli import (
     agent_cmd,
     bench_cmd,
+    bench_days_cmd,
     demo_cmd,
     export_cmd,
     fabric_cmd,
@@ -50,6 +51,7 @@ app.command("rejudge")(rejudge_cmd.rejudge_command)
 app.add_typer(export_cmd.app, name="export")
 app.add_typer(fabric_cmd.app, name="fabric")
 app.add_typer(lab_cmd.app, name="lab")
+bench_cmd.app.command("days")(bench_days_cmd.days)
 app.add_typer(bench_cmd.app, name="bench")
 
 
