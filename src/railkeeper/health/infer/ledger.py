@@ -12,7 +12,7 @@ from railkeeper.health.infer.problem import Kind
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from railkeeper.health.infer.problem import Floats, Ints, Longs, Observations, Problem
+    from railkeeper.health.infer.problem import Floats, Ints, Longs, Problem
 
 LARGE = 2000
 """Packets of a row from which on it is kept even if it lost nothing."""
@@ -33,7 +33,7 @@ class Mixed(NamedTuple):
     """Rows whose path is one of a set, sorted by set: `set_row` (sets + 1,) is where a set's rows begin.
 
     Each stands for `weight` rows of n packets that lost x. `path` is the path taken where it is known, else -1; `ends`
-    (rows, 2) parts, -1 for none. Then the paths of sets, parts of paths, parts of sets with the share of paths that
+    (rows, 2) parts, -1 for none; `of_row` its set. Then the paths of sets, parts of paths, parts of sets with the share of paths that
     cross them (`in_*`), sets of parts (`of_*`), and rows by end (`end_*`).
     """
 
@@ -43,6 +43,7 @@ class Mixed(NamedTuple):
     weight: Floats
     path: Ints
     ends: Ints
+    of_row: Ints
     set_row: Longs
     set_start: Longs
     set_path: Ints
@@ -121,6 +122,7 @@ def _mixed(problem: Problem) -> Mixed:
         np.concatenate([np.ones(len(one)), count[s, b]])[order],
         np.concatenate([path, np.full(len(s), -1)])[order].astype(np.int32),
         ends,
+        np.concatenate([of_set, s])[order].astype(np.int32),
         np.concatenate([[0], np.cumsum(rows)]),
         set_start,
         set_path,

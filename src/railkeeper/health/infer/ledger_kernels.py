@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 KNOWN, ONE_OF, SPRAYED, LOSSY_ONLY = range(4)
-BINS = 40  # sizes of rows, two bins a doubling
+BINS = 40  # sizes of rows, a bin a doubling
 
 
 @njit(cache=True, nogil=True)
@@ -69,7 +69,7 @@ def size_bins(kind: Any, route: Any, sent: Any, lost: Any, sets: int) -> Any:
     for i in range(len(kind)):
         if lost[i] == 0 and sent[i] > 0:
             if kind[i] == ONE_OF:
-                b = min(BINS - 1, int(2.0 * np.log2(float(sent[i]))))
+                b = min(BINS - 1, int(np.log2(float(sent[i]))))
                 count[route[i], b] += 1
                 packets[route[i], b] += sent[i]
             elif kind[i] == SPRAYED:  # the chance is a power of the number of packets: one row does for all

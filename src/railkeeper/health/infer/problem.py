@@ -117,8 +117,8 @@ class Problem:
 class Config:
     """The one thing to choose: how many false alarms are allowed in a window in which nothing is wrong."""
 
-    false_alarms_per_window: float = 1e-3
-    max_faults: int = 64
+    false_alarms_per_window: float = 0.01
+    max_faults: int = 256
 
     def __post_init__(self) -> None:
         if not 0 < self.false_alarms_per_window < 1:

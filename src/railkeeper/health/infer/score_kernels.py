@@ -62,6 +62,34 @@ def refresh(known: Any, mixed: Any, rate: Any, bad: Any, known_rate: Any, known_
 
 
 @njit(cache=True, nogil=True)
+def shift(part: int, more: float, good: int, known: Any, mixed: Any, known_rate: Any, known_good: Any,
+          path_rate: Any, seen: Any, mark: int) -> None:  # fmt: skip
+    """Bring the rates up to date, in place, after a part's rate rose by `more`.
+
+    `good`: 1 if the part became good, -1 if it became bad, else 0. `seen` (paths,) remembers by a new `mark` each time
+    which paths were done, since sets share them.
+    """
+    for j in range(known.of_start[part], known.of_start[part + 1]):
+        known_rate[known.of_row[j]] += more
+        known_good[known.of_row[j]] += good
+    for a in range(mixed.of_start[part], mixed.of_start[part + 1]):
+        s = mixed.of_set[a]
+        for b in range(mixed.set_start[s], mixed.set_start[s + 1]):
+            p = mixed.set_path[b]
+            if seen[p] == mark:
+                continue
+            seen[p] = mark
+            for j in range(mixed.path_start[p], mixed.path_start[p + 1]):
+                path_rate[p] += more if mixed.path_part[j] == part else 0.0
+        for i in range(mixed.set_row[s], mixed.set_row[s + 1]):
+            p = mixed.path[i]
+            if p >= 0 and seen[p] != mark:
+                seen[p] = mark
+                for j in range(mixed.path_start[p], mixed.path_start[p + 1]):
+                    path_rate[p] += more if mixed.path_part[j] == part else 0.0
+
+
+@njit(cache=True, nogil=True)
 def _ways(part: int, s: int, mixed: Any, path_rate: Any, own: float, way_rate: Any, way_share: Any, way_in: Any) -> int:
     """Group the paths of a set by rate and by whether they cross the part; returns the number of groups.
 
@@ -153,12 +181,24 @@ def curve(part: int, grid: Any, plain: Any, known: Any, mixed: Any, rate: Any, s
         for k in range(len(grid)):
             r = rest + times * grid[k]
             out[k] += uneven(n, x, r, v) if loose else chance(n, x, r)
+    if len(mixed.n):
+        _curve_mixed(part, grid, mixed, rate, path_rate, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _curve_mixed(part: int, grid: Any, mixed: Any, rate: Any, path_rate: Any, out: Any) -> None:
+    """Add the log-likelihood of rows of sets whose paths or ends cross the part."""
+    own = rate[part]
     way_rate, way_share = np.empty(MOST_WAYS + 1), np.empty(MOST_WAYS + 1)
     way_in, shifted = np.empty(MOST_WAYS + 1, dtype=np.int64), np.empty(MOST_WAYS + 1)
     for a in range(mixed.of_start[part], mixed.of_start[part + 1]):
         s = mixed.of_set[a]
         ways = _ways(part, s, mixed, path_rate, own, way_rate, way_share, way_in)
         for i in range(mixed.set_row[s], mixed.set_row[s + 1]):
+            if mixed.kind[i] == ONE_OF and mixed.x[i] == 0:
+                _no_loss(mixed.n[i], mixed.weight[i], way_rate, way_share, way_in, ways, grid, out)
+                continue
             ends, on, taken = _end_rate(i, mixed, rate), 0, 0.0
             for w in range(ways):
                 shifted[w] = way_rate[w] + ends
@@ -171,7 +211,7 @@ def curve(part: int, grid: Any, plain: Any, known: Any, mixed: Any, rate: Any, s
                 out[k] += mixed.weight[i] * _row(i, mixed, taken, on, shifted, way_share, way_in, ways, grid[k])
     for a in range(mixed.end_start[part], mixed.end_start[part + 1]):
         i = mixed.end_row[a]
-        s = np.searchsorted(mixed.set_row, i, side="right") - 1
+        s = mixed.of_row[i]
         ways = _ways(-1, s, mixed, path_rate, 0.0, way_rate, way_share, way_in)
         ends = _end_rate(i, mixed, rate) - own
         for w in range(ways):
@@ -179,13 +219,35 @@ def curve(part: int, grid: Any, plain: Any, known: Any, mixed: Any, rate: Any, s
         taken = path_rate[mixed.path[i]] + ends if mixed.path[i] >= 0 else 0.0
         for k in range(len(grid)):
             out[k] += mixed.weight[i] * _row(i, mixed, taken, 1, shifted, way_share, way_in, ways, grid[k])
-    return out
 
 
 @njit(cache=True, nogil=True)
-def screen(grid: Any, plain: Any, known: Any, mixed: Any, rate: Any, mean: float, known_rate: Any,
-           path_rate: Any) -> Any:  # fmt: skip
-    """Return (parts, rates of the grid) roughly how much the log-likelihood grows when a part has the rate."""
+def _no_loss(n: float, weight: float, rate: Any, share: Any, times: Any, ways: int, grid: Any, out: Any) -> None:
+    """Add what rows say that lost nothing on one of a set's paths: the common case, without a logarithm a path."""
+    least = rate[0]
+    for w in range(1, ways):
+        least = min(least, rate[w])
+    without, across, twice = 0.0, 0.0, False
+    for w in range(ways):
+        passed = share[w] * exp(-n * (rate[w] - least))
+        if times[w] == 0:
+            without += passed
+        else:
+            across += passed
+            twice = twice or times[w] > 1
+    for k in range(len(grid)):
+        total = without + across * exp(-n * grid[k])
+        if twice:
+            total = without
+            for w in range(ways):
+                total += share[w] * exp(-n * (rate[w] - least + times[w] * grid[k])) if times[w] else 0.0
+        out[k] += weight * log(max(total, 1e-300))
+
+
+@njit(cache=True, nogil=True)
+def screen(grid: Any, plain: Any, known: Any, mixed: Any, rate: Any, mean: float, spread: float, known_rate: Any,
+           known_good: Any, path_rate: Any) -> Any:  # fmt: skip
+    """Return (parts, grid) roughly how much the log-likelihood grows when a part's rate rises by so much."""
     parts, m = len(plain), len(grid)
     out = np.zeros((parts, m))
     gain = np.empty(m)
@@ -193,9 +255,11 @@ def screen(grid: Any, plain: Any, known: Any, mixed: Any, rate: Any, mean: float
         for k in range(m):
             out[part, k] = -plain[part] * grid[k]
     for i in range(len(known.n)):
+        n, x, r, v = known.n[i], known.x[i], known_rate[i], spread * (known_good[i] - 1)
+        loose = n * v > 0.1 * r and v > 0
         for k in range(m):
-            gain[k] = chance(known.n[i], known.x[i], known_rate[i] + grid[k])
-            gain[k] -= chance(known.n[i], known.x[i], known_rate[i])
+            after = max(r + grid[k], _LEAST)
+            gain[k] = uneven(n, x, after, v) - uneven(n, x, r, v) if loose else chance(n, x, after) - chance(n, x, r)
         for j in range(known.start[i], known.start[i + 1]):
             for k in range(m):
                 out[known.part[j], k] += gain[k]
@@ -244,9 +308,18 @@ def _screen_row(i: int, grid: Any, mixed: Any, rate: Any, share: Any, times: Any
                 shares: Any, gains: Any, kinds: int, path_rate: Any, ends: float, out: Any) -> None:  # fmt: skip
     """Add what a row says for each share of paths to `gains`, for its ends and the path it took to `out`."""
     n, x, weight, kind = mixed.n[i], mixed.x[i], mixed.weight[i], mixed.kind[i]
+    if kind == ONE_OF and x == 0:
+        passed = 0.0
+        for w in range(ways):
+            passed += share[w] * exp(-n * (rate[w] - clean))
+        for k in range(len(grid)):
+            lift = exp(-n * grid[k]) / max(passed, 1e-300) - 1.0
+            for b in range(kinds):
+                gains[b, k] += weight * log(max(1.0 + shares[b] * lift, 1e-300))
+        return
     taken = path_rate[mixed.path[i]] + ends if mixed.path[i] >= 0 else 0.0
     now = _row(i, mixed, taken, 0, rate, share, times, ways, 0.0)
-    seen = _some_loss(n, rate, share, times, ways, 0.0)
+    seen = _some_loss(n, rate, share, times, ways, 0.0) if kind == LOSSY_ONLY else 0.0
     for k in range(len(grid)):
         for b in range(kinds):
             if kind == ONE_OF:

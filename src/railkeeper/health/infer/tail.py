@@ -25,9 +25,9 @@ DROP_95 = 1.92  # half the 95% point of chi-square with one degree of freedom
 _STEP = math.log(GRID[1] / GRID[0])
 
 
-def good_weights(mean: float, shape: float) -> Floats:
-    """Return (rates of the grid,) the share of good parts about each rate."""
-    log_density = shape * np.log(GRID / mean) - shape * GRID / mean
+def good_weights(grid: Floats, mean: float, shape: float) -> Floats:
+    """Return (rates of a geometric grid,) the share of good parts about each rate."""
+    log_density = shape * np.log(grid / mean) - shape * grid / mean
     weight = np.exp(log_density - log_density.max())
     return np.asarray(weight / weight.sum())
 

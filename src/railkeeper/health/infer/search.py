@@ -1,0 +1,131 @@
+"""The search for faults: added while what they explain is too rare for good parts, dropped when others explain it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from railkeeper.health.infer import tail
+from railkeeper.health.infer.belief import Belief, refit, set_mean, set_shape
+from railkeeper.health.infer.composites import Whole, wholes
+
+if TYPE_CHECKING:
+    from railkeeper.health.infer.problem import Floats
+
+_FEW, _SOME, _MANY = 10, 40, 128
+_WORTH = 4.0
+_LIKE = 0.8  # a part that keeps so much of its gain after others were added would have been next anyway
+_SAME = 1e-2
+_STRONG = 0.25
+_LITTLE = -3.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A part that may be at fault: how far its best rate lifts the log-likelihood, and how rare that is if good."""
+
+    part: int
+    gain: float
+    log_tail: float
+    rate: float
+
+
+def weigh(belief: Belief, part: int, weight: Floats) -> Choice:
+    """Return what speaks for a part being at fault."""
+    curve = belief.curve(part)
+    odds = 0.0 if belief.problem.log_odds is None else float(belief.problem.log_odds[part])
+    return Choice(part, tail.log_ratio(curve, weight) + odds, tail.log_tail(curve, weight) - odds, tail.peak(curve))
+
+
+def find(belief: Belief, level: Floats, most: int) -> None:
+    """Add parts while the best of them is rarer than its `level` (parts,), a natural logarithm, allows."""
+    while len(belief.faults) < most:
+        before = len(belief.faults)
+        weight = belief.weights()
+        for choice in suspects(belief, level, weight):
+            now = choice if len(belief.faults) == before else weigh(belief, choice.part, weight)
+            if now.gain >= _LIKE * choice.gain and now.log_tail < level[choice.part]:
+                belief.put(now.part, now.rate)
+        if len(belief.faults) == before:
+            return
+        refit(belief)
+        set_mean(belief)
+
+
+def suspects(belief: Belief, level: Floats, weight: Floats) -> list[Choice]:
+    """Return the good parts that are rarer than allowed, those that explain most first."""
+    choices = [weigh(belief, part, weight) for part in outstanding(belief)]
+    return sorted((c for c in choices if c.log_tail < level[c.part]), key=lambda c: (-round(c.gain, 6), c.part))
+
+
+def outstanding(belief: Belief) -> list[int]:
+    """Return the good parts whose losses stand out most by a rough measure; all of those that tie with the first."""
+    gains = belief.screen(tail.COARSE).max(axis=1)
+    if belief.problem.log_odds is not None:
+        gains += belief.problem.log_odds
+    gains[belief.bad] = -math.inf
+    top = np.argsort(-gains, kind="stable")[:_MANY]
+    alike = gains[top] > gains[top[0]] - _SAME
+    alike[:_FEW] = True
+    alike[:_SOME] |= gains[top[:_SOME]] > _STRONG * gains[top[0]]
+    return [int(part) for part in top[alike] if gains[part] > _WORTH]
+
+
+def prune(belief: Belief, level: Floats) -> None:
+    """Drop faults that are not rare beside the others, the least rare first."""
+    while belief.faults:
+        weight = belief.weights()
+        excess = [weigh(belief, part, weight).log_tail - level[part] for part in belief.faults]
+        worst = int(np.argmax(excess))
+        if excess[worst] < 0:
+            return
+        belief.clear(belief.faults[worst])
+        refit(belief)
+        set_mean(belief)
+
+
+def settle(belief: Belief, level: Floats, most: int) -> list[Whole]:
+    """Search, learn from good parts how uneven they are, and judge again; returns the composites at fault."""
+    find(belief, level, most)
+    if not belief.faults:
+        return []
+    set_shape(belief)
+    prune(belief, level)
+    find(belief, level, most)
+    found = wholes(belief.problem.composites, belief.book.packets > 0, belief.faults)
+    level = ease(belief, level, found)
+    find(belief, level, most)
+    exchange(belief, {part for whole in found for part in whole.parts})
+    refit(belief, sweeps=2)
+    prune(belief, level)
+    return wholes(belief.problem.composites, belief.book.packets > 0, belief.faults)
+
+
+def ease(belief: Belief, level: Floats, found: list[Whole]) -> Floats:
+    """Return levels that let parts of a composite at fault be at fault on little evidence: many of them are."""
+    out = level.copy()
+    for whole in found:
+        out[belief.problem.composites.row(whole.composite)] = _LITTLE
+    return out
+
+
+def exchange(belief: Belief, settled: set[int]) -> None:
+    """Put each fault that is not settled where it explains most, all others as they are."""
+    for part in sorted(set(belief.faults) - settled, key=lambda p: belief.rate[p]):
+        best = rivals(belief, part)[0]
+        if best.part != part:
+            belief.put(best.part, best.rate)
+            refit(belief)
+        else:
+            belief.put(part, best.rate)
+
+
+def rivals(belief: Belief, part: int) -> list[Choice]:
+    """Take a fault out; return it and the parts that could take its place, those that explain most first."""
+    belief.clear(part)
+    weight = belief.weights()
+    parts = dict.fromkeys([part, *outstanding(belief)])
+    return sorted((weigh(belief, p, weight) for p in parts), key=lambda c: (-round(c.gain, 4), c.part))
