@@ -49,7 +49,9 @@ def follow(
 
 @njit(cache=True)
 def _same(a: Any, at: int, b: Any, old: int, size: int) -> bool:
+    # Slices that begin at 0 are compared many bytes at a time: no index can be negative, which Numba would look at.
+    mine, other = a[at : at + size], b[old : old + size]
     differs = np.uint8(0)
-    for i in range(size):
-        differs |= a[at + i] ^ b[old + i]
+    for i in range(len(mine)):
+        differs |= mine[i] ^ other[i]
     return bool(differs == 0)

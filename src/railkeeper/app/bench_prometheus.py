@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Scrapes in which both learn the series, before processor time counts.
 LEARN_TICKS = 3
+# Scrapes that are waited for alerts that should be there.
+LATE_TICKS = 8
 RULES = """\
 groups:
 - name: errors
@@ -83,13 +85,16 @@ def measure(interval_s: int, say: Callable[[str], None] = lambda _: None) -> dic
         lines = _Lines(keeper)
         time.sleep(LEARN_TICKS * interval_s)
         before = _cost(prometheus.pid, _appended(web)), _cost(keeper.pid, lines.last["samples"])
-        for tick in range(WINDOW_TICKS + FOR_TICKS + 2):
+        for tick in range(WINDOW_TICKS + FOR_TICKS + LATE_TICKS):
             time.sleep(interval_s)
             if keeper.poll() is not None:
                 raise OutsideError(f"Railkeeper's side ended with {keeper.returncode}")
-            say(f"scrape {tick + 1 + LEARN_TICKS}: rule holds for {len(lines.last['holds'])} switches")
+            holds, firing = set(lines.last["holds"]), _firing(web)
+            say(f"scrape {tick + 1 + LEARN_TICKS}: {len(firing)} alerts of Prometheus, {len(holds)} of Railkeeper")
+            if min(len(firing), len(holds)) >= len(BAD):
+                break
         after = _cost(prometheus.pid, _appended(web)), _cost(keeper.pid, lines.last["samples"])
-        return _figures(interval_s, before, after, _firing(web), set(lines.last["holds"]))
+        return _figures(interval_s, before, after, firing, holds)
 
 
 def _figures(
@@ -144,7 +149,9 @@ def _write(folder: Path, port: int, interval_s: int) -> None:
 def _started(command: list[str], log: Path | None = None) -> Iterator[subprocess.Popen[str]]:
     with contextlib.ExitStack() as stack:
         errors: IO[str] | None = stack.enter_context(log.open("w", encoding="utf-8")) if log else None
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        # Half a million values are no work for a second thread.
+        env = {**os.environ, "NUMBA_NUM_THREADS": "1"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env)
         try:
             yield process
         finally:
