@@ -15,6 +15,7 @@ from railkeeper.adapters.records import (
     field_text,
     load_json,
     read_all,
+    whole_text,
 )
 from railkeeper.base.errors import InputError
 from railkeeper.telemetry.jobs import JobRecord, Listed, NodeRecord
@@ -203,6 +204,8 @@ def _labels(entry: Any) -> dict[str, str]:
     labels = field_dict(entry, "metadata", "labels")
     if not all(isinstance(value, str) for value in labels.values()):
         raise InputError("metadata.labels", repr(labels)[:60], "texts")
+    for key, value in labels.items():
+        whole_text(key + value, "metadata.labels")
     return labels
 
 

@@ -23,6 +23,7 @@ MAX_ANSWER_BYTES = 256 * 2**20
 LONG_QUESTION = 2000  # characters; longer ones are sent as a form
 LARGE_BYTES = 256 * 1024  # answers from here on are read in a thread
 API = "/api/v1/"
+FAR_MS = 9 * 10**12  # the year 2255: later times do not fit into 64 bits of ns
 
 
 @dataclass(frozen=True)
@@ -146,14 +147,25 @@ def _samples(data: Any, url: str) -> list[Samples]:
         if kind == "scalar":
             return [_one({}, [result])]
         return [_one(found["metric"], [found["value"]] if kind == "vector" else found["values"]) for found in result]
-    except (TypeError, KeyError, ValueError, OverflowError) as error:
+    except (TypeError, KeyError, IndexError, AttributeError, ValueError, OverflowError) as error:
         raise OutsideError(f"{url}: an answer that can't be read ({type(error).__name__}: {error})") from None
 
 
 def _one(labels: Mapping[str, str], points: Sequence[Sequence[Any]]) -> Samples:
     times_ms = [round(float(point[0]) * 1000) for point in points]
+    if any(abs(time_ms) > FAR_MS for time_ms in times_ms):
+        raise ValueError("a time out of range")
     values = [float(point[1]) for point in points]
-    return Samples({str(key): str(value) for key, value in labels.items()}, _ns(times_ms), np.array(values, np.float64))
+    return Samples(
+        {_text(key): _text(value) for key, value in labels.items()}, _ns(times_ms), np.array(values, np.float64)
+    )
+
+
+def _text(found: Any) -> str:
+    """Return a label's text; half characters, which JSON can hold, can be written nowhere."""
+    text = str(found)
+    text.encode()
+    return text
 
 
 def _ns(times_ms: Sequence[int]) -> NDArray[np.int64]:

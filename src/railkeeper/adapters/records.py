@@ -64,7 +64,16 @@ def field_text(entry: Any, *path: str, need: bool = False) -> str:
         return ""
     if not isinstance(found, str) or (need and not found):
         raise InputError(".".join(path), f"{_shown(found)}", "a text")
-    return found
+    return whole_text(found, ".".join(path))
+
+
+def whole_text(text: str, where: str) -> str:
+    """Return a text; raises InputError if it has half characters, which JSON can hold and nothing can write."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(where, _shown(text), "whole characters") from None
+    return text
 
 
 def field_any(entry: Any, *path: str) -> Any:

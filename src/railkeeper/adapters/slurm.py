@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from railkeeper.adapters.hostlist import expand
-from railkeeper.adapters.records import entries_of, field_any, field_list, field_text, load_json, read_all
+from railkeeper.adapters.records import entries_of, field_any, field_list, field_text, load_json, read_all, whole_text
 from railkeeper.base.errors import InputError
 from railkeeper.telemetry.jobs import JobRecord, Listed, NodeRecord
 
@@ -59,7 +59,7 @@ def read_nodes(text: str, where: str = "scontrol show node") -> Listed[NodeRecor
     """
     if text.lstrip().startswith(("{", "[")):
         return read_all(entries_of(load_json(text, where), "nodes", where), _json_node, "node")
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip()]
     if lines and not any(line.startswith("NodeName=") for line in lines):
         raise InputError(where, f"starts with {lines[0][:60]!r}", "the output of scontrol show node -o, or JSON")
     return read_all(lines, _text_node, "line")
@@ -72,7 +72,7 @@ def read_jobs(text: str, where: str = "squeue") -> Listed[JobRecord]:
     """
     if text.lstrip().startswith(("{", "[")):
         return read_all(entries_of(load_json(text, where), "jobs", where), _json_job, "job")
-    head, *lines = text.splitlines() or [""]
+    head, *lines = text.split("\n")
     columns = head.split("|")
     if not {"JobID", "State", "NodeList"} <= set(columns):
         raise InputError(
@@ -118,6 +118,8 @@ def _fields(line: str) -> dict[str, str]:
     Slurm writes free text (reasons, comments) last, so what is written there can't take the place of a real field.
     """
     found = list(_KEY.finditer(line))
+    if not found:
+        return {}
     ends = [nxt.start() for nxt in found[1:]] + [len(line)]
     fields: dict[str, str] = {}
     for match, end in zip(found, ends, strict=True):
@@ -152,9 +154,9 @@ def _words(found: Any) -> list[str]:
     if found is None:
         return []
     if isinstance(found, str):
-        return _split_state(found)
+        return _split_state(whole_text(found, "state"))
     if isinstance(found, list) and all(isinstance(word, str) for word in found):
-        return [word.lower() for word in found]
+        return [whole_text(word, "state").lower() for word in found]
     raise InputError("state", repr(found)[:60], 'a text or a list, as ["IDLE", "DRAIN"]')
 
 
