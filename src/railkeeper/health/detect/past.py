@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from railkeeper.health.detect.past_kernels import learn
+from railkeeper.health.detect.threads import threads_for
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -47,6 +48,7 @@ def update(past: Past, values: Floats, now_s: float, skip: npt.NDArray[np.int32]
     gain_s = past.half_life_s / math.log(2) * (1 - keep)
     held = None if skip is None else (past.mean[skip], past.spread[skip], past.weight_s[skip])
     column = np.ascontiguousarray(values, dtype=np.float32)
-    learn(past.mean, past.spread, past.weight_s, column, np.float32(keep), np.float32(gain_s))
+    with threads_for(len(column)):
+        learn(past.mean, past.spread, past.weight_s, column, np.float32(keep), np.float32(gain_s))
     if held is not None:
         past.mean[skip], past.spread[skip], past.weight_s[skip] = held

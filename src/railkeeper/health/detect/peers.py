@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
 
 from railkeeper.health.detect.peers_kernels import edge, histogram, quantiles_of
+from railkeeper.health.detect.threads import threads_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +55,7 @@ def _address(values: Floats) -> int:
 
 
 def _quantiles(values: Floats, group: npt.NDArray[np.int16], n_groups: int, qs: Sequence[float]) -> Floats:
-    slices = min(numba.get_num_threads(), MAX_SLICES)
-    counts = histogram(np.ascontiguousarray(values, dtype=np.float32), group, n_groups, slices)
-    return edge(quantiles_of(counts, np.asarray(qs, dtype=np.float64), MIN_PEERS))
+    column = np.ascontiguousarray(values, dtype=np.float32)
+    with threads_for(len(column)) as threads:
+        counts = histogram(column, group, n_groups, min(threads, MAX_SLICES))
+        return edge(quantiles_of(counts, np.asarray(qs, dtype=np.float64), MIN_PEERS))
