@@ -58,12 +58,12 @@ def open_case(s: FleetLocator, m: Memory, family: str, part: int, columns: Colum
 def _around(s: FleetLocator, part: int) -> Longs:
     """Return a part, what holds its links, and what it holds; of big parts only itself, or those of a single link."""
     links = s.space.links(part)
-    near = np.unique(s.space.parts_of_link[links])
-    near = near[near >= 0].astype(np.int64)
+    held = s.space.parts_of_link[links]
+    near: Longs = np.unique(held[held >= 0]).astype(np.int64)
     few = s.space.size(near) < BIG
     if len(links) < BIG and len(near) < 2 * BIG:
         return near
-    return np.union1d(near[few], np.array([part])).astype(np.int64)
+    return np.unique(np.array([*near[few].tolist(), part], dtype=np.int64))
 
 
 def add_tick(m: Memory, case: Case, columns: Columns) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,9 +88,13 @@ def _follow_rows(f: Followed, suspect: Suspect, counted: Counted) -> None:
 
 
 def _belongs_to_open(s: FleetLocator, m: Memory, family: str, part: int) -> bool:
-    """Whether a wider part explains an open fault and this part together: then the open one was told too narrowly."""
+    """Whether a part has an open fault, or a wider one explains both: then the open one was told too narrowly."""
     links = set(s.space.links(part).tolist())
     for f in s.followed_of(family):
+        if f.part == part:
+            if _reconsider(s, m, f, part):
+                believe_again(s, m)
+            return True
         if f.case is not None and part in f.case.hood.parts and _reconsider(s, m, f, part):
             believe_again(s, m)
             if links <= f.tracked.part.link_set:
@@ -116,7 +121,7 @@ def _reconsider(s: FleetLocator, m: Memory, f: Followed, wanted: int = -1) -> bo
     t.ties = tuple(s.parts.of(s.space.component(p)) for p in suspect.rivals)
     t.confidence, t.directions = _confidence(suspect), suspect.directions
     if moved or t.direction not in suspect.directions:
-        t.part, t.direction = s.parts.of(s.space.component(suspect.part)), suspect.direction
+        t.part, t.direction, moved = s.parts.of(s.space.component(suspect.part)), suspect.direction, True
         _follow_rows(f, suspect, Counted(f.case.hood, f.case.n, f.case.x, np.ones(len(f.case.n))))
         _drop_inner(s, f)
         _forget(s, m, f)
@@ -153,11 +158,8 @@ def believe_again(s: FleetLocator, m: Memory) -> None:
     for family, believed in m.believed.items():
         believed[:] = 1
         for f in s.followed_of(*BLIND_TO[family]):
-            believed[f.rows] *= np.exp(-_u_believed(f) * f.times).astype(np.float32)
-
-
-def _u_believed(f: Followed) -> float:
-    return 3.0 if f.tracked.family == SLOW else max(min(f.u, U_BELIEVED), 1e-6)
+            f.u_believed = 3.0 if f.tracked.family == SLOW else max(min(f.u, U_BELIEVED), 1e-6)
+            believed[f.rows] *= np.exp(-f.u_believed * f.times).astype(np.float32)
 
 
 _WORD = {LOSS: "lost", CORRUPT: "damaged"}
@@ -248,7 +250,7 @@ def _keep_case(s: FleetLocator, m: Memory, f: Followed, columns: Columns) -> boo
 def _base(s: FleetLocator, m: Memory, f: Followed, family: str) -> Floats:
     """Return each row's chance to survive all but this fault."""
     usual = s.background[family] * PER_NEAR[m.index.group[f.rows]]
-    own = np.exp(-_u_believed(f) * f.times)
+    own = np.exp(-f.u_believed * f.times)
     return np.asarray((1 - usual) * np.minimum(m.believed[family][f.rows] / own, 1.0))
 
 
@@ -261,6 +263,7 @@ def _age(s: FleetLocator, m: Memory, f: Followed, counts: tuple[Floats, Floats],
     if gain > 0:
         if f.calm_ticks:
             t.spells = [*t.spells[-MOST_SPELLS:], s.tick]
+            _may_flap(s, t)
         f.calm, f.calm_ticks, t.seen, t.status = 0.0, 0, s.tick, OPEN
         return _learn_rate(f, n, x, base)
     if gain < 0:
@@ -271,6 +274,13 @@ def _age(s: FleetLocator, m: Memory, f: Followed, counts: tuple[Floats, Floats],
         _forget(s, m, f)
         return True
     return False
+
+
+def _may_flap(s: FleetLocator, t: Tracked) -> None:
+    """Name a dead part that came back and died again soon as one that flaps."""
+    window = s.config.flap_window_s / s.config.tick_s
+    if t.family == HARD and any(b - a <= window for a, b in pairwise([t.since, *t.spells])):
+        t.kind, t.also_kinds, t.target = "flap", (t.kind,) if t.kind != "flap" else t.also_kinds, None
 
 
 def _learn_rate(f: Followed, n: Floats, x: Floats, base: Floats) -> bool:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from railkeeper.health.fleet.follow import Told, begin_following
+from railkeeper.health.fleet.hiccups import Lossy
 from railkeeper.health.fleet.solve import BOTH, CLOSE, Counted, Suspect, explain, neighbourhood
 from railkeeper.health.fleet.state import PER_NEAR, Columns, FleetLocator, Memory, Waiting
 from railkeeper.health.fleet.take import counts_of
 from railkeeper.health.fleet.window_kernels import WINDOWS
 from railkeeper.health.fleet.windows import NOW, SCALES, ticks_held
+from railkeeper.health.track import LOSS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,6 +32,7 @@ WITHIN_TICKS = 16  # a suspicion must be raised again within so many
 TIMES, TIMES_HOST = 2, 4
 HOST_CAUTION = 3.0
 MOST_ENTITIES = 20_000  # looked at in one tick: beyond it, those that stand out most
+MORE_THAN_USUAL = 1.1
 BIG = 64  # links from which on a part is a candidate only if its losses are spread over them
 TOP_SHARE = 0.1  # of the links of a big part are left out before its losses are called spread
 
@@ -40,7 +43,11 @@ def judge_losses(
     """Add what went wrong in this tick (rows, how much on each), and tell the parts that explain it."""
     (rows, x), windows = wrong, m.wrong[family]
     open_rows = m.believed[family][rows] == 1
-    windows.put(s.ticks_seen, m.index, s.space, rows[open_rows], x[open_rows])
+    rows, x = rows[open_rows], x[open_rows]
+    windows.put(s.ticks_seen, m.index, s.space, rows, x)
+    if family == LOSS:
+        m.hiccups.add(Lossy(s.ticks_seen, rows, x, m.exposure.now[rows]))
+        m.hiccups.take_back(windows, m.index, s.space)
     hits = windows.screen(m.nominal, s.background[family], SCREEN)
     explained = np.empty(0, dtype=np.int64)
     for scale in SCALES if len(hits) else ():
@@ -49,7 +56,7 @@ def judge_losses(
         if not len(entities):
             continue
         counted = _count(s, m, family, columns, look=(entities, scale, explained))
-        suspects = explain(counted, s.threshold)
+        suspects = _explain(s, m, family, counted, scale)
         for suspect in suspects:
             row = counted.hood.rows_of(suspect.hyp)[0]
             explained = np.union1d(explained, counted.hood.rows[row])
@@ -59,6 +66,31 @@ def judge_losses(
         if suspects:
             looked_at = np.setdiff1d(entities, _unsettled(s, family, counted, explained))
             hits = hits[~np.isin(hits[:, 0], looked_at)]
+
+
+def _explain(s: FleetLocator, m: Memory, family: str, counted: Counted, scale: int) -> list[Suspect]:
+    """Return suspects; where everything else loses more than what is usual, that is what healthy rows lose."""
+    before = counted.survive.copy()
+    found = explain(counted, s.threshold)
+    if not found:
+        return found
+    elsewhere = _elsewhere(m, family, counted, found, scale)
+    if elsewhere <= s.background[family] * MORE_THAN_USUAL:
+        return found
+    more = (elsewhere - s.background[family]) * PER_NEAR[m.index.group[counted.hood.rows]]
+    return explain(Counted(counted.hood, counted.n, counted.x, before * (1 - more.astype(np.float64))), s.threshold)
+
+
+def _elsewhere(m: Memory, family: str, counted: Counted, found: list[Suspect], scale: int) -> float:
+    """Return what rows lose (or find damaged) in a window that no suspect touches, for a shortest row."""
+    on = np.zeros(len(counted.n), dtype=np.bool_)
+    for suspect in found:
+        on[counted.hood.rows_of(3 * (suspect.hyp // 3) + BOTH)[0]] = True
+    wrong = m.wrong[family]
+    lost = wrong.total_now if scale == NOW else wrong.total.of(scale)
+    sent = m.sent_now if scale == NOW else m.sent.of(scale)
+    weight = PER_NEAR[m.index.group[counted.hood.rows[on]]]
+    return max(0.0, lost - float(counted.x[on].sum())) / max(sent - float(counted.n[on] @ weight), 1.0)
 
 
 def _count(s: FleetLocator, m: Memory, family: str, columns: Columns, *, look: tuple[Longs, int, Longs]) -> Counted:

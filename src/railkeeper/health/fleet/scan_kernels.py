@@ -42,7 +42,7 @@ def scan(
     slow_run: Bytes,
     train_age: Bytes,
     verdict: Bytes,
-    near_probes: Longs,
+    probes: Longs,
 ) -> None:
     """Judge each row by itself.
 
@@ -52,11 +52,10 @@ def scan(
     - n_now, n_window: probes of this tick are written to the one and added to the other
     - delay_before: (rows,) ms of the tick before, replaced by this tick's; slow_run: slow trains in a row, 0 after a
       fast one, NO_TRAIN before the first; train_age: ticks since the last train
-    - verdict: (rows,) bits; near_probes: (BLOCKS,) probes to the T0 and back
+    - verdict: (rows,) bits; probes: (BLOCKS, groups) adds up probes
     """
     rows = len(sent)
     for b in prange(BLOCKS):
-        near = 0
         for i in range(b * rows // BLOCKS, (b + 1) * rows // BLOCKS):
             bits = 0
             s, r = sent[i], received[i]
@@ -65,8 +64,7 @@ def scan(
             if not silent:
                 c = min(corrupt[i], s)
                 n_window[i] += s
-                if group[i] == 0:
-                    near += s
+                probes[b, group[i]] += s
                 if s - min(r, s - c) - c > 0:
                     bits |= LOST
                 if c > 0:
@@ -92,7 +90,6 @@ def scan(
             elif slow_run[i] != NO_TRAIN:
                 bits |= SLOW
             verdict[i] = bits
-        near_probes[b] = near
 
 
 @njit(cache=True)

@@ -11,10 +11,11 @@ import numpy as np
 from railkeeper.fabric.names import name_of
 from railkeeper.health.carriers import Carriers, new_carriers
 from railkeeper.health.fault import CLEARED, LocatorConfig
+from railkeeper.health.fleet.hiccups import Hiccups
 from railkeeper.health.fleet.plan_index import PlanIndex, index_paths
 from railkeeper.health.fleet.scan_kernels import NO_TRAIN, OLDEST
 from railkeeper.health.fleet.space import PartSpace
-from railkeeper.health.fleet.windows import Exposure, Wrong, new_exposure, new_wrong
+from railkeeper.health.fleet.windows import Exposure, Sum, Wrong, new_exposure, new_wrong
 from railkeeper.health.parts import Parts
 from railkeeper.health.track import CORRUPT, LOSS, Tracked, to_fault
 
@@ -50,7 +51,7 @@ class Waiting:
 class Followed:
     """An open fault with the rows that cross it (by number), and what they have counted since it was told.
 
-    - n, x: probes and how many went wrong; u: -log(1 - rate)
+    - n, x: probes and how many went wrong; u: -log(1 - rate), and `u_believed` as others take it to be
     - calm: nats that speak for its end, gathered in the last `calm_ticks`
     - case: all evidence around it while it is young
     """
@@ -65,6 +66,7 @@ class Followed:
     calm: float = 0.0
     calm_ticks: int = 0
     case: Case | None = None
+    u_believed: float = 1e-6
 
     @property
     def live(self) -> bool:
@@ -100,6 +102,7 @@ class Memory:
     """Arrays by row, entity and part that go with a plan of paths.
 
     - nominal: (entities,) probes a tick, weighted by `PER_NEAR`; `coming`: the same, being counted anew slice by slice
+    - sent: probes of all rows, weighted by `PER_NEAR`
     - believed: {family: (rows,) chance to survive the open faults}
     """
 
@@ -117,6 +120,9 @@ class Memory:
     link_scratch: Bytes
     sample: tuple[Longs, ...]
     near: Near
+    hiccups: Hiccups
+    sent: Sum
+    sent_now: float = 0.0
     counted_to: int = 0
 
 
@@ -210,6 +216,7 @@ def remember(space: PartSpace, index: PlanIndex) -> Memory:
         part_scratch=np.full(space.n_parts, -1, dtype=np.int32),
         link_scratch=np.zeros(2 * space.fabric.n_links, dtype=np.uint8), sample=_samples(index),
         near=Near({f: np.zeros(min(NODE_GROUPS, space.fabric.n_nodes)) for f in (LOSS, CORRUPT)}),
+        hiccups=Hiccups(), sent=Sum(),
     )  # fmt: skip
 
 

@@ -38,14 +38,18 @@ def take_in(s: FleetLocator, obs: Observation, untrusted: set[int]) -> Columns:
     columns = _columns(s, obs.stats)
     m = _memory(s)
     m.exposure.begin(s.ticks_seen)
-    near = np.zeros(BLOCKS, dtype=np.int64)
+    probes = np.zeros((BLOCKS, len(PER_NEAR)), dtype=np.int64)
     c = s.config
     scan(
         columns.sent, columns.received, columns.corrupt, columns.delay_ns, columns.train_bps, _mute(s, untrusted),
         _limits_ms(s, columns), m.index.group, _slow_bps(c.slow_fraction, c.nominal_bps, columns.train_bps),
-        m.exposure.now, m.exposure.fill[0], m.delay_before, m.slow_run, m.train_age, m.verdict, near,
+        m.exposure.now, m.exposure.fill[0], m.delay_before, m.slow_run, m.train_age, m.verdict, probes,
     )  # fmt: skip
-    m.near.probes = m.near.probes * MEMORY + float(near.sum())
+    by_group = probes.sum(axis=0)
+    m.near.probes = m.near.probes * MEMORY + float(by_group[0])
+    m.sent.begin(s.ticks_seen)
+    m.sent_now = float(by_group @ PER_NEAR)
+    m.sent.add(m.sent_now)
     _count_nominal(s)
     return columns
 
@@ -100,9 +104,10 @@ def _grown(s: FleetLocator, old: Memory, new: object) -> Memory:
     out.exposure.now[:n] = old.exposure.now
     for family, wrong in old.wrong.items():
         out.wrong[family].rows[:n], out.wrong[family].entities = wrong.rows, wrong.entities
+        out.wrong[family].total = wrong.total
         out.believed[family][:n] = old.believed[family]
     out.delay_before[:n], out.slow_run[:n], out.train_age[:n] = old.delay_before, old.slow_run, old.train_age
-    out.near = old.near
+    out.near, out.sent, out.hiccups = old.near, old.sent, old.hiccups
     out.nominal, out.coming, out.counted_to = old.nominal, old.coming, old.counted_to
     return out
 

@@ -83,6 +83,15 @@ def _add(cell: Ints, x: int) -> None:
 
 
 @njit(cache=True)
+def sum_cells(cells: Ints, ids: Longs, tick: int, out: Longs) -> None:
+    """Add all halves of some cells, brought up to a tick, to `out` (2 * windows,)."""
+    for i in ids:
+        _roll(cells[i], tick)
+        for w in range(THIS):
+            out[w] += cells[i, w]
+
+
+@njit(cache=True)
 def take_back(
     rows: Ints, tick: int, crossed: Ints, parts_of_link: Ints, n_links: int, row_cells: Ints, entity_cells: Ints
 ) -> None:
@@ -100,6 +109,42 @@ def take_back(
             for w in range(STAMP):
                 other[w] -= cell[w]
         cell[:STAMP] = 0
+
+
+@njit(cache=True)
+def take_back_tick(
+    rows: Ints,
+    x: Ints,
+    then: int,
+    tick: int,
+    crossed: Ints,
+    parts_of_link: Ints,
+    n_links: int,
+    row_cells: Ints,
+    entity_cells: Ints,
+) -> None:
+    """Take what went wrong on some rows in an earlier tick out of the windows, where it is still there."""
+    found = np.empty(64, dtype=np.int32)
+    for k in range(len(rows)):
+        i = rows[k]
+        x_left = _less(row_cells[i], x[k], then, tick)
+        if x_left:
+            for j in range(entities_of_row(crossed, parts_of_link, n_links, i, found)):
+                _less(entity_cells[found[j]], x[k], then, tick)
+
+
+@njit(cache=True)
+def _less(cell: Ints, x: int, then: int, tick: int) -> bool:
+    """Take x out of the halves that hold an earlier tick; False where it has been forgotten already."""
+    _roll(cell, tick)
+    at = [tick // TICKS[w] - then // TICKS[w] for w in range(WINDOWS)]
+    for w in range(WINDOWS):
+        if at[w] <= 1 and cell[at[w] * WINDOWS + w] < x:
+            return False
+    for w in range(WINDOWS):
+        if at[w] <= 1:
+            cell[at[w] * WINDOWS + w] -= x
+    return True
 
 
 @njit(cache=True)

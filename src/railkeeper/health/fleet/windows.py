@@ -6,12 +6,22 @@ its length, and at most twice as many. All counts are whole numbers: what is tak
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.fleet.window_kernels import CELL, TICKS, WINDOWS, put_wrong, read_cells, screen, take_back
+from railkeeper.health.fleet.window_kernels import (
+    CELL,
+    TICKS,
+    WINDOWS,
+    put_wrong,
+    read_cells,
+    screen,
+    sum_cells,
+    take_back,
+    take_back_tick,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,6 +42,27 @@ def ticks_held(tick: int) -> Floats:
     """Return (windows + 1,) ticks that each window holds at the `tick`-th tick (from 0), this tick alone last."""
     held = [tick % t + 1 + (t if tick >= t else 0) for t in TICKS]
     return np.array([*held, 1.0])
+
+
+@dataclass
+class Sum:
+    """One number a tick, summed over each window: the halves that fill, then the full ones."""
+
+    halves: Floats = field(default_factory=lambda: np.zeros(2 * WINDOWS))
+
+    def begin(self, tick: int) -> None:
+        """Begin the `tick`-th tick; ticks come one after the other."""
+        for w in range(WINDOWS):
+            if tick and tick % TICKS[w] == 0:
+                self.halves[WINDOWS + w], self.halves[w] = self.halves[w], 0.0
+
+    def add(self, value: float) -> None:
+        """Add to this tick."""
+        self.halves[:WINDOWS] += value
+
+    def of(self, window: int) -> float:
+        """Return the sum over a window that is not of this tick alone."""
+        return float(self.halves[window] + self.halves[WINDOWS + window])
 
 
 @dataclass
@@ -73,10 +104,14 @@ class Wrong:
     touched: Ints
     n_touched: int = 0
     tick: int = 0
+    total: Sum = field(default_factory=Sum)
+    total_now: float = 0.0
 
     def put(self, tick: int, index: PlanIndex, space: PartSpace, rows: Ints, x: Ints) -> None:
         """Begin the `tick`-th tick with what went wrong on some rows."""
-        self.tick = tick
+        self.tick, self.total_now = tick, float(x.sum())
+        self.total.begin(tick)
+        self.total.add(self.total_now)
         self.n_touched = put_wrong(
             rows, x, tick, index.crossed, space.parts_of_link, space.fabric.n_links, self.rows, self.entities,
             self.touched,
@@ -102,8 +137,21 @@ class Wrong:
         read_cells(cells, np.asarray(ids, dtype=np.int64), self.tick, scale, out)
         return out
 
+    def take_back(self, index: PlanIndex, space: PartSpace, then: int, rows: Ints, x: Ints) -> None:
+        """Take what went wrong on some rows in an earlier tick out of all windows."""
+        for w in range(WINDOWS):
+            if self.tick // TICKS[w] - then // TICKS[w] <= 1:
+                self.total.halves[w + WINDOWS * (self.tick // TICKS[w] - then // TICKS[w])] -= float(x.sum())
+        take_back_tick(
+            rows, x, then, self.tick, index.crossed, space.parts_of_link, space.fabric.n_links, self.rows,
+            self.entities,
+        )  # fmt: skip
+
     def forget(self, index: PlanIndex, space: PartSpace, rows: Longs) -> None:
         """Forget what went wrong on some rows."""
+        gone = np.zeros(2 * WINDOWS, dtype=np.int64)
+        sum_cells(self.rows, rows.astype(np.int64), self.tick, gone)
+        self.total.halves -= gone
         few = rows.astype(np.int32)
         take_back(
             few, self.tick, index.crossed, space.parts_of_link, space.fabric.n_links, self.rows, self.entities
