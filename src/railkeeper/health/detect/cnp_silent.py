@@ -68,7 +68,7 @@ class CnpSilent:
         normal = self._normal(state, view, marked, sent, near)
         silent = near[sent[near] < state.p["share"] * normal * marked[near]]
         # Without marks there is nothing to tell: that neither heals nor harms.
-        found = last(state.silent, view, silent, dark=np.setdiff1d(state.silent.ids, near))
+        found = last(state.silent, view, silent, dark=np.setdiff1d(state.silent.ids, near, assume_unique=True))
         normal = self._normal(state, view, marked, sent, found.ids)
         findings = [
             self._finding(view, int(e), float(s), float(n), (marked, sent))
