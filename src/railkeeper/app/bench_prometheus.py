@@ -85,11 +85,13 @@ def measure(interval_s: int, say: Callable[[str], None] = lambda _: None) -> dic
         lines = _Lines(keeper)
         time.sleep(LEARN_TICKS * interval_s)
         before = _cost(prometheus.pid, _appended(web)), _cost(keeper.pid, lines.last["samples"])
+        firing: set[str] = set()
+        holds: set[str] = set()
         for tick in range(WINDOW_TICKS + FOR_TICKS + LATE_TICKS):
             time.sleep(interval_s)
             if keeper.poll() is not None:
                 raise OutsideError(f"Railkeeper's side ended with {keeper.returncode}")
-            holds, firing = set(lines.last["holds"]), _firing(web)
+            holds, firing = holds | set(lines.last["holds"]), firing | _firing(web)
             say(f"scrape {tick + 1 + LEARN_TICKS}: {len(firing)} alerts of Prometheus, {len(holds)} of Railkeeper")
             if min(len(firing), len(holds)) >= len(BAD):
                 break
