@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numba
+
+from railkeeper.health.detect.days.faults import planted
 from railkeeper.health.detect.days.score import Alarms, Detected, quiet_days, struck_day
+from railkeeper.health.detect.days.world import World
 from railkeeper.health.detect.engine import detectors_found
 
 if TYPE_CHECKING:
@@ -15,6 +19,8 @@ def measure_days(
     days: float, seeds: Sequence[int], tell: Callable[[str], None]
 ) -> dict[str, Any]:  # fmt: skip
     """Return a row a detector: false alarms over `days` a seed, per day and per million entity-hours; time to tell."""
+    # Ticks are small: threads would cost more than they give, the more so on a machine that has other work.
+    numba.set_num_threads(1)
     quiet: dict[str, Alarms] = {}
     struck: dict[str, list[Detected]] = {}
     for seed in seeds:
@@ -24,7 +30,8 @@ def measure_days(
             kept.in_maintenance += alarms.in_maintenance
             kept.entity_hours += alarms.entity_hours
             kept.examples += alarms.examples
-        for one in struck_day(seed, detectors_found(), tell):
+        world = World(1.0, seed)
+        for one in struck_day(world, planted(world), detectors_found(), tell):
             struck.setdefault(one.detector, []).append(one)
     total = days * len(seeds)
     rows = [_row(name, alarms, struck.get(name, []), total) for name, alarms in sorted(quiet.items())]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from railkeeper.health.detect import engine
-from railkeeper.health.detect.days.faults import planted
 from railkeeper.health.detect.days.world import START_S, World
 from railkeeper.health.detect.finding import V_DEGRADED, V_FAILED, V_OK
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from railkeeper.fabric.model import Fabric
+    from railkeeper.health.detect.days.faults import Planted
     from railkeeper.health.detect.detector import Detector
     from railkeeper.health.detect.finding import Finding, Judged
 
@@ -39,7 +40,7 @@ class Alarms:
 
 @dataclass(frozen=True)
 class Detected:
-    """One planted fault: seconds until its detector told it, None if it never did; `elsewhere`: other alarms of it."""
+    """One planted fault: seconds until its detector told it, None if it never did."""
 
     detector: str
     target: str
@@ -47,12 +48,14 @@ class Detected:
     words: str
 
 
-def quiet_days(days: float, seed: int, detectors: Iterable[Detector], tell: Callable[[str], None]) -> dict[str, Alarms]:
-    """Run all detectors over days on which nothing is wrong.
+def quiet_days(
+    days: float, seed: int, detectors: Iterable[Detector], tell: Callable[[str], None], *, fabric: Fabric | None = None
+) -> dict[str, Alarms]:  # fmt: skip
+    """Run all detectors over days on which nothing is wrong, on a fabric of 2,560 ports or one that is given.
 
     Raises RuntimeError if a detector fails: a detector that says nothing has no false alarms.
     """
-    world = World(days, seed)
+    world = World(days, seed, fabric=fabric)
     state = engine.new(detectors, world.entities, tick_s=world.tick_s)
     score = {seat.detector.about.name: Alarms() for seat in state.seats.values()}
     open_before: set[tuple[str, str, int]] = set()
@@ -103,30 +106,34 @@ def _hours(score: dict[str, Alarms], judged: dict[str, Judged], tick_s: float) -
         score[key.partition("/")[0]].entity_hours += said * tick_s / 3600
 
 
-def struck_day(seed: int, detectors: Iterable[Detector], tell: Callable[[str], None]) -> list[Detected]:
-    """Run all detectors over one day with a fault for each of them, one after the other."""
-    world = World(1.0, seed)
-    faults = planted(world)
+def struck_day(
+    world: World, faults: tuple[Planted, ...], detectors: Iterable[Detector], tell: Callable[[str], None],
+    *, ticks: int | None = None,
+) -> list[Detected]:  # fmt: skip
+    """Run all detectors over a new world (its first ticks only, if so said) with faults, and see who tells them."""
     state = engine.new(detectors, world.entities, tick_s=world.tick_s)
     told: dict[str, tuple[float, str]] = {}
-    for i in range(world.ticks):
+    for i in range(ticks or world.ticks):
         state, judged = engine.tick(state, world.frame(i, faults))
         now_s = (i + 1) * world.tick_s
         for fault in faults:
-            if fault.detector in told or not fault.start_s <= now_s < fault.end_s:
-                continue
-            for finding in (
-                f for key, one in judged.items() if key.partition("/")[0] == fault.detector for f in one.findings
-            ):
-                about = {finding.entity, *finding.others}
-                if fault.kind in {finding.kind, "any"} and about & set(fault.entities):
-                    told[fault.detector] = (now_s - fault.start_s + world.tick_s, finding.evidence[0])
-                    tell(f"{fault.detector} after {told[fault.detector][0]:.0f} s: {finding.evidence[0]}")
-                    break
+            finding = _told(fault, judged, now_s)
+            if finding and fault.detector not in told:
+                told[fault.detector] = (now_s - fault.start_s + world.tick_s, finding.evidence[0])
+                tell(f"{fault.detector} after {told[fault.detector][0]:.0f} s: {finding.evidence[0]}")
     return [
         Detected(f.detector, _target(world, f.kind, f.entities[0]), *told.get(f.detector, (None, "not told")))
         for f in faults
     ]
+
+
+def _told(fault: Planted, judged: dict[str, Judged], now_s: float) -> Finding | None:
+    """Return a finding of the fault's own detector about one of its entities, while the fault lasts."""
+    if not fault.start_s <= now_s < fault.end_s:
+        return None
+    mine = [f for key, one in judged.items() if key.partition("/")[0] == fault.detector for f in one.findings]
+    about = [f for f in mine if {f.entity, *f.others} & set(fault.entities) and fault.kind in {f.kind, "any"}]
+    return about[0] if about else None
 
 
 def _target(world: World, kind: str, entity: int) -> str:
