@@ -47,7 +47,7 @@ def scan(body: bytes, seed: np.uint64, *, openmetrics: bool) -> tuple[Lines, boo
     kinds, starts, ends = np.empty(most, np.uint8), np.empty(most, np.int64), np.empty(most, np.int64)
     hashes, names, ints = np.empty(most, np.uint64), np.empty(most, np.uint64), np.empty((most, 11), np.int64)
     values, whole = np.empty(most, np.float64), np.zeros(most, np.uint64)
-    n, eof = k.scan(array, openmetrics, seed, kinds, starts, ends, hashes, names, ints, values, whole)
+    n, eof = k.scan(array, openmetrics, seed, kinds, starts, ends, hashes, names, (ints, values, whole))
     columns = (kinds, starts, ends, hashes, names, ints, values, whole)
     lines = Lines(body, *(column[:n] for column in columns))  # type: ignore[arg-type]
     _mark_bad_utf8(lines)

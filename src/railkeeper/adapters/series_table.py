@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from railkeeper.adapters.exposition_kernels import insert, look_up
+from railkeeper.adapters.series_kernels import insert, look_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
