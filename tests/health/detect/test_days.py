@@ -57,7 +57,7 @@ def test_counters_only_grow_but_for_wraps_and_restarts():
 def test_samples_are_missing_late_and_repeated():
     days, seen = world(), {"missing": 0, "repeated": 0, "late": 0}
     before = days.frame(0).blocks["port"]
-    for i in range(1, 300):
+    for i in range(1, 600):
         block = days.frame(i).blocks["port"]
         there = block.t_ns != NO_TIME
         seen["missing"] += np.count_nonzero(~there)

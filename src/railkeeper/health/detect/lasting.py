@@ -70,8 +70,11 @@ def last(lasting: Lasting, view: View, hits: Ids, values: Floats | None = None, 
 
 
 def _samples(persist_s: float, tick_s: float) -> tuple[int, int, int]:
-    """Return (hits, samples, ticks a sample): hits in so many samples, one in five may be missed."""
+    """Return (hits, samples, ticks a sample): hits in so many samples, one in five may be missed.
+
+    One hit more than the time has samples: what lasts just so long touches one more tick than fit into it.
+    """
     ticks = max(math.ceil(persist_s / tick_s), 1)
     every = math.ceil(ticks / MOST_SAMPLES)
-    need = math.ceil(ticks / every)
+    need = math.ceil(ticks / every) + (persist_s > tick_s)
     return need, need + need // 5 + (need > 2), every

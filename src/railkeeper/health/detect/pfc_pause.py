@@ -73,7 +73,7 @@ class PfcPause:
         parameters={
             "held_share": (0.05, "of time", "a port held for less is none of ours; short pauses are how PFC works"),
             "factor": (4.0, "", "times the peers' 90% quantile of the share"),
-            "persist_s": (180.0, "s", "how long it must last; incast of a collective is over sooner"),
+            "persist_s": (180.0, "s", "how long it must last; holds by hosts that are busy for a moment end sooner"),
             "storm_share": (0.5, "of time", "from here it is a storm, whatever peers do"),
             "storm_s": (40.0, "s", "how long a storm must last; 100 times what PFC watchdogs wait at most (0.4 s)"),
             "hold_s": (300.0, "s", "how long a finding stays open after the last hit"),

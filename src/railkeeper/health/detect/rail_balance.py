@@ -60,7 +60,7 @@ class RailBalance:
             "was": (0.9, "of the others", "what it must have carried before, in the same job, to be told now"),
             "half_life_s": (1800.0, "s", "past that lies so far back weighs half"),
             "least_past_s": (600.0, "s", "so much past is needed"),
-            "idle_s": (180.0, "s", "a node that was idle for longer begins another job; checkpoints are shorter"),
+            "idle_s": (120.0, "s", "a node that was idle for longer begins another job; checkpoints are shorter"),
             "persist_s": (300.0, "s", "how long it must last: phases of a job take turns within minutes"),
             "hold_s": (300.0, "s", "how long a finding stays open after the last hit"),
         },

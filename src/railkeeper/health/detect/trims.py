@@ -21,6 +21,7 @@ from railkeeper.health.detect.judging import (
 )
 from railkeeper.health.detect.known import column, settled
 from railkeeper.health.detect.lasting import Lasting, last
+from railkeeper.health.detect.outlier import PeerSample
 from railkeeper.health.detect.planes import planes_of_rails
 from railkeeper.health.detect.screen import above
 from railkeeper.health.detect.together import Owners
@@ -51,7 +52,7 @@ class State:
     last_hop: Lasting
     planes: Lasting
     beside: npt.NDArray[np.int64]
-    fabric: npt.NDArray[np.int64]
+    sample: PeerSample
 
 
 class Trims:
@@ -82,7 +83,7 @@ class Trims:
         return State(
             p, equal_paths(entities), Owners(entities),
             roles_judged(entities.role, T0_HOST, T0_UPLINK, T1_DOWN), hot, last_hop, wide,
-            planes_of_rails(entities), np.flatnonzero(np.isin(entities.role, (T0_UPLINK, T1_DOWN))),
+            planes_of_rails(entities, T0_UPLINK, T1_DOWN), PeerSample(entities),
         )  # fmt: skip
 
     def judge(self, state: State, view: View) -> tuple[State, Judged]:
@@ -115,11 +116,11 @@ class Trims:
 
     def _planes(self, state: State, view: View, trims: Floats, packets: Floats) -> list[Finding]:
         """Return a finding for each plane, by tier of ports, that trims far more than the rail's other planes."""
-        ratio = _by_group(view, state.fabric, trims, packets)
+        # The middle of its ports: one hot path does not make a plane.
+        ratio = np.where(state.beside >= 0, state.sample.quantile(trims, packets, BUSY_PER_S, 0.5), np.float32(np.nan))
         others = _others(ratio, state.beside)
         hit = np.flatnonzero((ratio > state.p["plane_ratio"]) & (ratio > state.p["factor"] * others)).astype(np.int32)
-        unread = np.isnan(trims[state.fabric]).all() if np.isnan(ratio).all() else False
-        dark = state.planes.ids if unread else None
+        dark = state.planes.ids[np.isnan(ratio[state.planes.ids])]
         found = last(state.planes, view, hit, ratio[hit], dark)
         return [
             self._plane(view, trims, (int(g), float(v), float(others[g]), float(s)))
@@ -132,7 +133,7 @@ class Trims:
         worst = int(mine[np.argmax(np.nan_to_num(trims[mine]))])
         name = view.entities.name_of(worst)
         words = (
-            f"the plane of {name} as a whole trims {percent(value)} of packets, the rail's other planes "
+            f"the plane of {name} as a whole trims {percent(value)} of packets in the middle, the rail's other planes "
             f"{percent(normal)}: it is short of capacity, or more is sent into it"
         )
         return _finding(worst, (value, normal, since_s), (words, f"most of them at {name}"), 0.8)
@@ -146,18 +147,6 @@ def _finding(port: int, said: tuple[float, float, float], lines: tuple[str, ...]
         expected=normal, unit="of packets", against="limit" if confidence <= _BY_LIMIT else "peers", since_s=since_s,
         confidence=confidence, evidence=lines,
     )  # fmt: skip
-
-
-def _by_group(view: View, fabric: npt.NDArray[np.int64], trims: Floats, packets: Floats) -> Floats:
-    """Return (G,) trims to the packet of each group of fabric ports; NaN for others and where hardly anything flows."""
-    group, n = view.entities.group, view.entities.n_groups
-    cutting = above(trims, 0.0)
-    cutting = cutting[np.isin(view.entities.role[cutting], (T0_UPLINK, T1_DOWN))]
-    if not len(cutting):
-        return np.full(n, np.nan, dtype=np.float32)
-    cut = np.bincount(group[cutting], weights=trims[cutting], minlength=n)
-    sent = np.bincount(group[fabric], weights=np.nan_to_num(packets[fabric]), minlength=n)
-    return np.where(sent > BUSY_PER_S, cut / np.maximum(sent, 1.0), np.nan).astype(np.float32)
 
 
 def _others(ratio: Floats, beside: npt.NDArray[np.int64]) -> Floats:

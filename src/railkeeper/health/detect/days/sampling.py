@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Expected events below this come by chance, above it as good as exactly.
 _FEW = 100.0
+# What happens as often as it happens, and not by chance.
+EXACT = frozenset({"link_downs"})
 NARROW = frozenset({
     "ack_timeouts", "seq_naks_rx", "implied_naks_rx", "out_of_sequence_rx", "duplicates_rx", "rnr_naks_rx",
     "no_receive_buffer", "retransmitted_packets",
@@ -71,6 +73,7 @@ class Meter:
 
     def _grown(self, expected: Doubles) -> Doubles:
         few = expected < _FEW
+        few[[name in EXACT for name in self.names]] = False
         grown = np.round(expected)
         grown[few] = self.rng.poisson(expected[few])
         return grown
