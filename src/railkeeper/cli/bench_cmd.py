@@ -14,6 +14,7 @@ from rich.table import Table
 
 from railkeeper.app import bench_prometheus, bench_sources, bench_tick
 from railkeeper.app.bench_loop import measure_ticks
+from railkeeper.cli import bench_locate_cmd
 from railkeeper.cli.errors import print_json
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import parse_spec, read_spec
@@ -22,6 +23,7 @@ from railkeeper.lab.build import build
 from railkeeper.probe import bench
 
 app = typer.Typer(help="Speed figures, each beside a baseline of the same run.", no_args_is_help=True)
+app.command("locate")(bench_locate_cmd.locate)
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 SMALL = "[fabric]\nname = 'bench'\nplanes = 2\nt0_per_plane = 4\nt1_per_plane = 4\nnics_per_t0 = 4\n"

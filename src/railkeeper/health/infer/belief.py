@@ -29,6 +29,7 @@ class Belief:
 
     `rate` (parts,): the fitted rate of those at fault, the mean elsewhere. `shapes` (SHAPES,): how likely each shape of
     the distribution of good rates is. `exposed` (parts,): packets of rows that were not chosen for their loss.
+    `odds` (parts,): what else speaks for a part being at fault, as the logarithm of odds.
     """
 
     problem: Problem
@@ -42,6 +43,7 @@ class Belief:
     known_good: npt.NDArray[np.int64]
     path_rate: Floats
     seen: npt.NDArray[np.int64]
+    odds: Floats
     mark: int = 0
     faults: list[int] = field(default_factory=list)
 
@@ -110,6 +112,7 @@ def begin(problem: Problem) -> Belief:
     out = Belief(
         problem, book, exposed, np.zeros(n), np.zeros(n, dtype=np.bool_), 1e-5, _prior(),
         np.zeros(rows), np.zeros(rows, dtype=np.int64), np.zeros(paths), np.zeros(paths, dtype=np.int64),
+        np.zeros(n) if problem.log_odds is None else problem.log_odds.copy(),
     )  # fmt: skip
     set_mean(out)
     return out

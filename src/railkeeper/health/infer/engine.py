@@ -9,11 +9,11 @@ import numpy as np
 
 from railkeeper.health.infer import tail
 from railkeeper.health.infer.belief import Belief, begin
-from railkeeper.health.infer.composites import Whole
 from railkeeper.health.infer.problem import Blame, Config, check
 from railkeeper.health.infer.search import Choice, rivals, settle
 
 if TYPE_CHECKING:
+    from railkeeper.health.infer.composites import Whole
     from railkeeper.health.infer.problem import Floats, Problem
 
 _TIE = 1e-3

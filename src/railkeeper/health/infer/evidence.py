@@ -46,56 +46,70 @@ class Usable:
     without_path: int
 
 
+@dataclass(frozen=True)
+class _Source:
+    """A trace over a network, by the name of its file, and what of it may be used."""
+
+    trace: Trace
+    network: Topology
+    see: See
+    where: str
+
+    @property
+    def near(self) -> tuple[Longs, Ints, Ints]:
+        return self.network.near_start, self.network.near, self.network.near_link
+
+    def is_switch(self, ids: Ints) -> Flags:
+        place: Ints = self.network.place
+        return np.asarray(place[np.minimum(ids, len(place) - 1)] >= 0)
+
+
 def evidence(trace: Trace, network: Topology, see: See, where: str) -> Usable:
     """Return the problem that a trace poses over a network's links and switches.
 
     Parts are the network's links, composites its switches. Raises InputError naming the line of what does not fit.
     """
-    taken = _links(trace.path_start, trace.path_nodes, trace.path_line, network, where)
+    source = _Source(trace, network, see, where)
+    taken = _links(source, trace.path_start, trace.path_nodes, trace.path_line)
     counted = trace.sent >= 0
-    probe = _is_switch(trace.src, network) | _is_switch(trace.dst, network)
-    use = counted & _wanted(trace, see)
-    rows: Longs = np.flatnonzero(use & ((trace.path >= 0) | ((see not in (See.INT, See.A2)) & ~probe)))
-    ends = _ends(trace, rows, network, where)
+    use = counted & (trace.lost > 0) if see is See.A2 else counted
+    probe = source.is_switch(trace.src) | source.is_switch(trace.dst)
+    usable = use & ((trace.path >= 0) | ((see not in (See.INT, See.A2)) & ~probe))
+    rows = np.flatnonzero(usable)
+    ends = _ends(source, rows)
     if see is See.INT:
-        kind, route, none = np.zeros(len(rows), np.uint8), trace.path[rows], np.full(len(rows), -1, dtype=np.int32)
-        obs = Observations(kind, route, trace.sent[rows], trace.lost[rows], ends, none)
+        none = np.full(len(rows), -1, dtype=np.int32)
+        kind = np.zeros(len(rows), dtype=np.uint8)
+        obs = Observations(kind, trace.path[rows], trace.sent[rows], trace.lost[rows], ends, none)
         paths, sets = taken, EMPTY
     else:
-        paths, sets, obs = _with_sets(trace, rows, ends, taken, see, network, where, probe[rows])
+        paths, pairs, sets = _sets(source, taken)
+        obs = _rows(source, rows, ends, probe[rows], _set_of(pairs, trace.first[rows], trace.last[rows]))
     problem = Problem(network.n_links, paths, obs, sets, devices(network), groups=tiers(network))
     return Usable(problem, int((~counted).sum()), int(use.sum() - len(rows)))
 
 
-def _wanted(trace: Trace, see: See) -> Flags:
-    return trace.lost > 0 if see is See.A2 else np.ones(len(trace.lost), dtype=np.bool_)
-
-
-def _is_switch(ids: Ints, network: Topology) -> Flags:
-    return network.place[np.minimum(ids, len(network.place) - 1)] >= 0
-
-
-def _links(start: npt.NDArray[np.int64], nodes: Ints, line: Ints, network: Topology, where: str) -> Csr:
-    near = network.near_start, network.near, network.near_link
-    code, path, node, out, links = kernels.links_of_paths(start, nodes, network.place, *near)
+def _links(source: _Source, start: Longs, nodes: Ints, line: Ints) -> Csr:
+    code, path, node, out, links = kernels.links_of_paths(start, nodes, source.network.place, *source.near)
     if code != kernels.OK:
-        raise InputError(f"{where}: line {line[path]}", _wrong(code, node), "a path over cables of the topology")
+        raise InputError(f"{source.where}: line {line[path]}", _wrong(code, node), "a path over cables of the topology")
     return Csr(out, links)
 
 
-def _ends(trace: Trace, rows: Longs, network: Topology, where: str) -> Ints:
+def _ends(source: _Source, rows: Longs) -> Ints:
+    trace, network = source.trace, source.network
     path = trace.path[rows]
     seen = path >= 0
     first, last = trace.first[rows], trace.last[rows]
     first[seen] = trace.path_nodes[trace.path_start[path[seen]]]
     last[seen] = trace.path_nodes[trace.path_start[path[seen] + 1] - 1]
-    near = network.near_start, network.near, network.near_link
     code, flow, node, ends = kernels.links_of_ends(
-        trace.src[rows], trace.dst[rows], first, last, network.place, network.rack, network.first_host_link, *near
-    )
+        trace.src[rows], trace.dst[rows], first, last, network.place, network.rack, network.first_host_link,
+        *source.near,
+    )  # fmt: skip
     if code != kernels.OK:
-        line = trace.line[rows[flow]]
-        raise InputError(f"{where}: flow of line {line}", _wrong(code, node), "ends that meet the ends of its path")
+        where = f"{source.where}: flow of line {trace.line[rows[flow]]}"
+        raise InputError(where, _wrong(code, node), "ends that meet the ends of its path")
     return np.asarray(ends)
 
 
@@ -109,44 +123,47 @@ def _wrong(code: int, node: int) -> str:
     return f"no cable leads to {node} there"
 
 
-def _with_sets(
-    trace: Trace, rows: Longs, ends: Ints, taken: Csr, see: See, network: Topology, where: str, probe: Flags
-) -> tuple[Csr, Csr, Observations]:
-    """Return all paths (those taken, then those listed), the sets of listed ones, and the rows over them."""
-    listed = _links(trace.listed_start, trace.listed_nodes, trace.listed_line, network, where)
+def _sets(source: _Source, taken: Csr) -> tuple[Csr, Longs, Csr]:
+    """Return all paths (those taken, then those listed), pairs of first and last switch, and the paths of each pair."""
+    trace = source.trace
+    listed = _links(source, trace.listed_start, trace.listed_nodes, trace.listed_line)
     start = np.concatenate([taken.start, taken.start[-1] + listed.start[1:]])
     paths = Csr(start, np.concatenate([taken.ids, listed.ids]))
     once = np.unique(trace.listed_hash, return_index=True)[1]
-    pair = _pair(trace.listed_nodes[trace.listed_start[once]], trace.listed_nodes[trace.listed_start[once + 1] - 1])
+    nodes, at = trace.listed_nodes, trace.listed_start
+    pair = _pair(nodes[at[once]], nodes[at[once + 1] - 1])
     order = np.argsort(pair, kind="stable")
     pairs, count = np.unique(pair, return_counts=True)
-    sets = Csr(np.concatenate([[0], np.cumsum(count)]), (once[order] + len(taken)).astype(np.int32))
-    own = _pair(trace.first[rows], trace.last[rows])
+    return paths, pairs, Csr(np.concatenate([[0], np.cumsum(count)]), (once[order] + len(taken)).astype(np.int32))
+
+
+def _set_of(pairs: Longs, first: Ints, last: Ints) -> Ints:
+    """Return the set of each pair of switches, -1 where none is listed."""
+    own = _pair(first, last)
     place = np.minimum(np.searchsorted(pairs, own), max(len(pairs) - 1, 0))
-    found = pairs[place] == own if len(pairs) else np.zeros(len(rows), dtype=np.bool_)
-    return paths, sets, _rows(trace, rows, ends, see, np.where(found, place, -1).astype(np.int32), probe, where)
+    found = pairs[place] == own if len(pairs) else np.zeros(len(own), dtype=np.bool_)
+    return np.where(found, place, -1).astype(np.int32)
 
 
-def _pair(first: Ints, last: Ints) -> npt.NDArray[np.int64]:
+def _pair(first: Ints, last: Ints) -> Longs:
     return (first.astype(np.int64) << 32) | last
 
 
-def _rows(trace: Trace, rows: Longs, ends: Ints, see: See, chosen: Ints, probe: Flags, where: str) -> Observations:
+def _rows(source: _Source, rows: Longs, ends: Ints, probe: Flags, chosen: Ints) -> Observations:
+    trace = source.trace
     sent, lost, path = trace.sent[rows], trace.lost[rows], trace.path[rows]
-    kind = np.zeros(len(rows), dtype=np.uint8)
-    route = path.copy()
-    if see is See.A2:
+    kind, route = np.zeros(len(rows), dtype=np.uint8), path.copy()
+    if source.see is See.A2:
         kind[:] = Kind.LOSSY_ONLY
         return Observations(kind, route, sent, lost, ends, chosen)
-    same = trace.first[rows] == trace.last[rows]
-    unknown = ~probe & ~(same & (chosen < 0))
-    if see is See.A1_A2_P:
+    unknown = ~probe & ~((trace.first[rows] == trace.last[rows]) & (chosen < 0) & (path >= 0))
+    if source.see is See.A1_A2_P:
         unknown &= (lost == 0) | (path < 0)
     missing = np.flatnonzero(unknown & (chosen < 0))
     if len(missing):
         row = rows[missing[0]]
-        racks = f"{trace.first[row]} and {trace.last[row]}"
-        raise InputError(f"{where}: flow of line {trace.line[row]}", f"no FP lines for {racks}", "all possible paths")
-    kind[unknown] = Kind.SPRAYED if see is See.SPRAYED else Kind.ONE_OF
+        where = f"{source.where}: flow of line {trace.line[row]}"
+        raise InputError(where, f"no FP lines from {trace.first[row]} to {trace.last[row]}", "all possible paths")
+    kind[unknown] = Kind.SPRAYED if source.see is See.SPRAYED else Kind.ONE_OF
     route[unknown] = chosen[unknown]
-    return Observations(kind, route, sent, lost, ends, np.where(unknown, -1, chosen).astype(np.int32))
+    return Observations(kind, route, sent, lost, ends, np.full(len(rows), -1, dtype=np.int32))

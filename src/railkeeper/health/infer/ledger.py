@@ -33,8 +33,8 @@ class Mixed(NamedTuple):
     """Rows whose path is one of a set, sorted by set: `set_row` (sets + 1,) is where a set's rows begin.
 
     Each stands for `weight` rows of n packets that lost x. `path` is the path taken where it is known, else -1; `ends`
-    (rows, 2) parts, -1 for none; `of_row` its set. Then the paths of sets, parts of paths, parts of sets with the share of paths that
-    cross them (`in_*`), sets of parts (`of_*`), and rows by end (`end_*`).
+    (rows, 2) parts, -1 for none; `of_row` its set. Then the paths of sets, parts of paths, parts of sets with the share
+    of paths that cross them (`in_*`), sets of parts (`of_*`), and rows by end (`end_*`).
     """
 
     kind: npt.NDArray[np.uint8]
@@ -112,7 +112,7 @@ def _mixed(problem: Problem) -> Mixed:
     order = np.argsort(np.concatenate([of_set, s]), kind="stable")
     rows = np.bincount(np.concatenate([of_set, s]), minlength=len(set_start) - 1)
     ends = np.concatenate([obs.ends[one], none])[order]
-    inside = kernels.parts_of_sets(
+    in_start, in_part, in_share = kernels.parts_of_sets(
         rows > 0, set_start, set_path, problem.paths.start, problem.paths.ids, problem.n_parts
     )
     return Mixed(
@@ -128,8 +128,10 @@ def _mixed(problem: Problem) -> Mixed:
         set_path,
         problem.paths.start,
         problem.paths.ids,
-        *inside,
-        *kernels.turned(inside[0], inside[1], problem.n_parts),
+        in_start,
+        in_part,
+        in_share,
+        *kernels.turned(in_start, in_part, problem.n_parts),
         *_by_end(ends, problem.n_parts),
     )
 

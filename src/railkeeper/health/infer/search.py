@@ -20,7 +20,7 @@ _WORTH = 4.0
 _LIKE = 0.8  # a part that keeps so much of its gain after others were added would have been next anyway
 _SAME = 1e-2
 _STRONG = 0.25
-_LITTLE = -3.0
+_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class Choice:
 def weigh(belief: Belief, part: int, weight: Floats) -> Choice:
     """Return what speaks for a part being at fault."""
     curve = belief.curve(part)
-    odds = 0.0 if belief.problem.log_odds is None else float(belief.problem.log_odds[part])
-    return Choice(part, tail.log_ratio(curve, weight) + odds, tail.log_tail(curve, weight) - odds, tail.peak(curve))
+    odds = float(belief.odds[part])
+    gain, rarity = tail.log_ratio(curve, belief.mean) + odds, tail.log_tail(curve, weight) - odds
+    return Choice(part, gain, rarity, tail.peak(curve))
 
 
 def find(belief: Belief, level: Floats, most: int) -> None:
@@ -64,8 +65,7 @@ def suspects(belief: Belief, level: Floats, weight: Floats) -> list[Choice]:
 def outstanding(belief: Belief) -> list[int]:
     """Return the good parts whose losses stand out most by a rough measure; all of those that tie with the first."""
     gains = belief.screen(tail.COARSE).max(axis=1)
-    if belief.problem.log_odds is not None:
-        gains += belief.problem.log_odds
+    gains += belief.odds
     gains[belief.bad] = -math.inf
     top = np.argsort(-gains, kind="stable")[:_MANY]
     alike = gains[top] > gains[top[0]] - _SAME
@@ -90,26 +90,38 @@ def prune(belief: Belief, level: Floats) -> None:
 def settle(belief: Belief, level: Floats, most: int) -> list[Whole]:
     """Search, learn from good parts how uneven they are, and judge again; returns the composites at fault."""
     find(belief, level, most)
+    for _ in range(_ROUNDS):
+        before = sorted(belief.faults)
+        if not before and not outstanding(belief):
+            return []
+        set_shape(belief)
+        prune(belief, level)
+        find(belief, level, most)
+        if sorted(belief.faults) == before:
+            break
     if not belief.faults:
         return []
-    set_shape(belief)
-    prune(belief, level)
-    find(belief, level, most)
     found = wholes(belief.problem.composites, belief.book.packets > 0, belief.faults)
-    level = ease(belief, level, found)
-    find(belief, level, most)
+    if found:
+        widen(belief, found)
+        find(belief, level, most)
     exchange(belief, {part for whole in found for part in whole.parts})
     refit(belief, sweeps=2)
     prune(belief, level)
     return wholes(belief.problem.composites, belief.book.packets > 0, belief.faults)
 
 
-def ease(belief: Belief, level: Floats, found: list[Whole]) -> Floats:
-    """Return levels that let parts of a composite at fault be at fault on little evidence: many of them are."""
-    out = level.copy()
+def widen(belief: Belief, found: list[Whole]) -> None:
+    """Begin again with the composites' faults alone, and with all of their parts far more likely to be at fault.
+
+    What a weak part of a composite loses must not be laid on a part elsewhere.
+    """
+    inside = {part for whole in found for part in whole.parts}
+    for part in set(belief.faults) - inside:
+        belief.clear(part)
     for whole in found:
-        out[belief.problem.composites.row(whole.composite)] = _LITTLE
-    return out
+        belief.odds[belief.problem.composites.row(whole.composite)] += math.log(max(belief.problem.n_parts, 1))
+    refit(belief)
 
 
 def exchange(belief: Belief, settled: set[int]) -> None:

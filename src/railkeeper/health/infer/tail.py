@@ -2,8 +2,8 @@
 
 A good part's rate is gamma distributed with the mean and the shape of the fabric's good parts. Were its rate r, the
 chance to see a likelihood at least as far above the one of r is that of the signed root of the likelihood ratio, which
-is close to normal down to counts of a few; the mean of it over r is the tail. So a part that was measured well is judged
-by how rare its rate is, and one that was hardly measured by how rare its count is.
+is close to normal down to counts of a few; the mean of it over r is the tail. So a part that was measured well is
+judged by how rare its rate is, and one that was hardly measured by how rare its count is.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ COARSE = np.array([2e-4, 5e-4, 1.2e-3, 3e-3, 8e-3, 2e-2, 8e-2, 0.5])
 
 DROP_95 = 1.92  # half the 95% point of chi-square with one degree of freedom
 _STEP = math.log(GRID[1] / GRID[0])
+_LOG_GRID = np.log(GRID)
 
 
 def good_weights(grid: Floats, mean: float, shape: float) -> Floats:
@@ -47,10 +48,9 @@ def _log_normal_tail(z: float) -> float:
     return -0.5 * z * z - math.log(z * math.sqrt(2.0 * math.pi))
 
 
-def log_ratio(curve: Floats, weight: Floats) -> float:
-    """Return how far the best rate lifts the log-likelihood above that of a good part."""
-    top = float(curve.max())
-    return top - float(np.logaddexp.reduce(curve + np.log(np.maximum(weight, 1e-300))))
+def log_ratio(curve: Floats, mean: float) -> float:
+    """Return how far the best rate lifts the log-likelihood above that of the mean good rate."""
+    return float(curve.max()) - float(np.interp(math.log(mean), _LOG_GRID, curve))
 
 
 def peak(curve: Floats) -> float:

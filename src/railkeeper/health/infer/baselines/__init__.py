@@ -1,0 +1,1 @@
+"""Published methods, written from their papers' formulas, to be measured beside."""
