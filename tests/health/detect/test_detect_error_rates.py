@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from physical_worlds import World
 
+from railkeeper.health.detect.cases import needed
 from railkeeper.health.detect.errors import ErrorRates
 from railkeeper.health.detect.finding import V_NO_DATA, V_OK
 
@@ -194,3 +195,10 @@ def test_same_frames_same_answers():
         return w.tick(5)
 
     assert run() == run()
+
+
+@pytest.mark.parametrize(
+    ("tick_s", "want"), [(30, (2, 3)), (15, (2, 3)), (10, (3, 5)), (5, (6, 9)), (1, (21, 32)), (0.5, (21, 32))]
+)
+def test_persistence_is_in_seconds_as_far_as_ticks_are_held(tick_s, want):
+    assert needed({"need_ticks": 2, "of_ticks": 3, "persist_s": 30}, tick_s) == want

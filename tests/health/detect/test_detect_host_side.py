@@ -70,10 +70,20 @@ def test_counters_of_pcie(signal, rate, verdict, words):
     w = pcie()
     w.tick(3)
     w.nics.per_s[signal][5] = rate
-    found = w.tick(4)
+    found = w.tick(25)
 
     assert [(f.entity, f.signal, f.verdict) for f in found] == [(5, signal, verdict)]
     assert words in " ".join(found[0].evidence)
+
+
+def test_a_host_that_stalls_for_two_minutes_is_not_told():
+    w = pcie()
+    w.tick(3)
+    for _ in range(4):
+        w.nics.per_s["pcie_stalled_seconds"][5] = 0.9
+        assert w.tick(8) == []
+        w.nics.per_s["pcie_stalled_seconds"][5] = 0
+        assert w.tick(12) == []
 
 
 def test_pcie_no_data():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 from railkeeper.health.detect.finding import V_DEGRADED, V_NO_DATA, VERDICTS, Finding, Judged
 from railkeeper.health.detect.known import first_verdicts
 from railkeeper.health.detect.together import Group, Owners, together
-from railkeeper.health.detect.track import Tracker, follow
+from railkeeper.health.detect.track import MAX_TICKS, Tracker, follow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ MOST_WORDS = 1000
 PERSISTENCE = {
     "need_ticks": (2, "ticks", "hits that open a finding: one alone may be a burst"),
     "of_ticks": (3, "ticks", "the hits have to be among so many last ticks"),
+    "persist_s": (30, "s", "more hits are needed where ticks are so short that they would take less time than this"),
     "hold_s": (300, "s", "a finding stays open so long after its last hit, so that it does not come and go"),
 }
 
@@ -83,6 +85,13 @@ def _nothing(_: int) -> Said:
     raise IndexError("no hits")
 
 
+def needed(p: dict[str, float], tick_s: float) -> tuple[int, int]:
+    """Return (need, of): hits that open a finding, among how many ticks; at most as many as the tracker holds."""
+    need = max(int(p["need_ticks"]), math.ceil(p.get("persist_s", 0) / tick_s))
+    of = math.ceil(need * p["of_ticks"] / p["need_ticks"])
+    return (need, of) if of <= MAX_TICKS else (int(MAX_TICKS * need / of), MAX_TICKS)
+
+
 def tell(
     held: Cases, view: View, hits: Hits, p: dict[str, float],
     blind: npt.NDArray[np.bool_], *, unjudged: npt.NDArray[np.bool_] | None = None,
@@ -95,9 +104,8 @@ def tell(
     order = np.argsort(hits.ids, kind="stable")
     ids, weights = hits.ids[order], hits.weights[order]
     dark = blind if unjudged is None else blind | unjudged
-    opened, since = follow(
-        held.tracker, ids, view.now_s, int(p["need_ticks"]), p["hold_s"], weights, blind=dark, of=int(p["of_ticks"])
-    )
+    need, of = needed(p, view.tick_s)
+    opened, since = follow(held.tracker, ids, view.now_s, need, p["hold_s"], weights, blind=dark, of=of)
     verdicts = first_verdicts(blind)
     speaks = np.isin(opened, ids) | np.isin(opened, np.fromiter(held.said, dtype=np.int32, count=len(held.said)))
     opened, since, worst = opened[speaks], since[speaks], held.tracker.open_values[speaks]

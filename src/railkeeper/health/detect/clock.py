@@ -44,6 +44,7 @@ class ClockOffset:
             "failed_s": (5, "s", "offset from which samples fall into wrong ticks"),
             **PERSISTENCE,
             "need_ticks": (4, "ticks", "hits that open a finding: a slow answer looks like an offset"),
+            "persist_s": (60, "s", PERSISTENCE["persist_s"][2]),
             "of_ticks": (5, "ticks", PERSISTENCE["of_ticks"][2]),
         },
     )

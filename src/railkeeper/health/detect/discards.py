@@ -69,6 +69,7 @@ class Discards:
             **CHANCE,
             **PERSISTENCE,
             "need_ticks": (4, "ticks", "hits that open a finding: congestion comes in bursts"),
+            "persist_s": (60, "s", PERSISTENCE["persist_s"][2]),
             "of_ticks": (5, "ticks", PERSISTENCE["of_ticks"][2]),
         },
     )

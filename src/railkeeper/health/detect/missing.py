@@ -68,6 +68,7 @@ class MissingCounters:
             ),
             **PERSISTENCE,
             "need_ticks": (10, "ticks", "hits that open a finding: some counters are read less often than others"),
+            "persist_s": (150, "s", PERSISTENCE["persist_s"][2]),
             "of_ticks": (10, "ticks", PERSISTENCE["of_ticks"][2]),
         },
     )

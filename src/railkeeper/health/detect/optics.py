@@ -131,6 +131,7 @@ class Optics:
             "past_least_s": (21_600, "s", "so much past is needed to speak of a drift"),
             **PERSISTENCE,
             "need_ticks": (3, "ticks", PERSISTENCE["need_ticks"][2]),
+            "persist_s": (45, "s", PERSISTENCE["persist_s"][2]),
             "of_ticks": (4, "ticks", PERSISTENCE["of_ticks"][2]),
             "hold_s": (900, "s", PERSISTENCE["hold_s"][2]),
         },

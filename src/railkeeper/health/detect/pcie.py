@@ -17,6 +17,7 @@ from railkeeper.health.detect.counted import (
     lines,
     merge,
     new_tally,
+    only,
     suspects,
 )
 from railkeeper.health.detect.detector import About
@@ -26,11 +27,13 @@ from railkeeper.health.detect.peers import quantiles
 from railkeeper.health.detect.sparse import union
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from railkeeper.health.detect.sparse import Tally
     from railkeeper.health.detect.view import View
     from railkeeper.telemetry.entities import Entities
 
-    Ids = np.ndarray
+    Ids = npt.NDArray[np.int32]
     Pairs = list[tuple[Suspects, int]]
 
 TRAINED = (("pcie_width", "pcie_width_max", "lanes"), ("pcie_speed_gts", "pcie_speed_max_gts", "GT/s"))
@@ -42,6 +45,8 @@ COUNTED = (
     "pcie_stalled_seconds",
     "pcie_buffer_overflows",
 )
+# What comes and goes with the phases of a job.
+PHASES = ("pcie_stalled_seconds", "pcie_buffer_overflows")
 # Steps of width and speed are halves; below this share of what is usual is a step down.
 STEP = 0.9
 # More surprising than any count: a link that is a step down stands first.
@@ -57,12 +62,21 @@ WORDS = {
 
 
 @dataclass
+class Lasting:
+    """Since when, and until when (unix s), something has gone on at each NIC (n,)."""
+
+    since_s: npt.NDArray[np.float64]
+    last_s: npt.NDArray[np.float64]
+
+
+@dataclass
 class State:
     """Open cases, and the slow tally of each counter."""
 
     p: dict[str, float]
     cases: Cases
     tallies: dict[str, Tally] = field(default_factory=dict)
+    lasting: dict[str, Lasting] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,6 +105,11 @@ class Pcie:
             "correctable_floor_per_s": (0.1, "1/s", "repaired errors, and replays, that every NIC may have"),
             "nonfatal_floor_per_s": (1e-5, "1/s", "errors that lost a transaction that every NIC may have: one a day"),
             "stalled_floor": (0.05, "ratio", "share of the time that every NIC may stall"),
+            "stalled_s": (
+                300,
+                "s",
+                "stalls and overflows have to go on so long: hosts that load data stall for a minute",
+            ),
             "overflow_floor_per_s": (10, "1/s", "overflows that every NIC may have"),
             **CHANCE,
             **PERSISTENCE,
@@ -149,7 +168,21 @@ def _rules(p: dict[str, float]) -> tuple[Rule, ...]:
 
 
 def _one(state: State, view: View, rule: Rule) -> Suspects | None:
-    return suspects(view, rule, state.tallies.setdefault(rule.signal, new_tally()), state.p)
+    found = suspects(view, rule, state.tallies.setdefault(rule.signal, new_tally()), state.p)
+    if found is None or rule.signal not in PHASES:
+        return found
+    return only(found, _lasts(state, view, found))
+
+
+def _lasts(state: State, view: View, s: Suspects) -> npt.NDArray[np.bool_]:
+    """Return (m,) True where it has gone on for `stalled_s`, with pauses of a fifth of that at most."""
+    never = np.full(len(view.entities), -np.inf)
+    held = state.lasting.setdefault(s.rule.signal, Lasting(never, never.copy()))
+    ids = s.ids[s.hit]
+    anew = ids[view.now_s - held.last_s[ids] > max(state.p["stalled_s"] / 5, 2.5 * view.tick_s)]
+    held.since_s[anew], held.last_s[ids] = view.now_s, view.now_s
+    lasts: npt.NDArray[np.bool_] = view.now_s - held.since_s[s.ids] >= state.p["stalled_s"]
+    return lasts
 
 
 def _say(state: State, view: View, down: dict[int, Down], found: dict[int, Pairs], nic: int) -> Said:

@@ -59,6 +59,7 @@ class PortSpeed:
             "failed_share": (0.25, "ratio", "share of the usual speed from which down the port has failed"),
             **PERSISTENCE,
             "need_ticks": (3, "ticks", PERSISTENCE["need_ticks"][2]),
+            "persist_s": (45, "s", PERSISTENCE["persist_s"][2]),
             "of_ticks": (4, "ticks", PERSISTENCE["of_ticks"][2]),
         },
     )

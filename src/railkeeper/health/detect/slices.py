@@ -95,7 +95,8 @@ class Rounds:
         if self.turns.parts > 1:
             unjudged = np.ones(self.turns.n, dtype=np.bool_)
             unjudged[start:end] = False
-        shorter = p | {"hold_s": p["hold_s"] / self.turns.parts}
+        parts = self.turns.parts
+        shorter = p | {"hold_s": p["hold_s"] / parts, "persist_s": p["persist_s"] / parts}
         self.turns.turn += 1
         return tell(held, view, hits, shorter, self.blind, unjudged=unjudged)
 

@@ -58,6 +58,7 @@ class StuckCounters:
             "busy_packets_per_s": (1000, "1/s", "the same in packets"),
             **PERSISTENCE,
             "need_ticks": (3, "ticks", "hits that open a finding: ends are not sampled at the same moment"),
+            "persist_s": (45, "s", PERSISTENCE["persist_s"][2]),
             "of_ticks": (3, "ticks", PERSISTENCE["of_ticks"][2]),
         },
     )
