@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 from railkeeper.app.feed import SourceFeed
 from railkeeper.app.history import History
 from railkeeper.app.keeper import Keeper
+from railkeeper.app.lab_feed import LabFeed
 from railkeeper.app.metrics import KeeperMetrics, serve
 from railkeeper.app.past_levels import past_levels
 from railkeeper.app.pipeline import KeeperState, Outcome, Setup
 from railkeeper.app.recording import Recorder, RecordingWorld, open_recording
-from railkeeper.app.world import HubWorld
+from railkeeper.app.warm import warm_up
+from railkeeper.app.world import Feed, HubWorld
 from railkeeper.base.errors import InputError, OutsideError
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import check_spec, read_spec
@@ -115,9 +117,11 @@ def lab_keeper(wish: Wish, lab: LabWish | None, *, prefix: str = "rk") -> Iterat
         setup = _setup(wish, fabric, "lab", dry_run=False, tick_s=info["tick_s"])
         stack.enter_context(_only_keeper(info["keeper"]))
         history = _history(wish, stack)
-        feed = _feed(wish, setup, stack)
-        world = _hub_world(wish, setup, info["keeper"], stack, history, lab=found, feed=feed)
-        yield LabKeeper(_keeper(wish, setup, world, stack, history, feed=feed), found, fabric)
+        asked = _feed(wish, setup, stack)
+        warm_up()
+        own = LabFeed(fabric, found.counters, frame_s=setup.frame_s, traffic=info["traffic"])
+        world = _hub_world(wish, setup, info["keeper"], stack, history, lab=found, feed=asked or own)
+        yield LabKeeper(_keeper(wish, setup, world, stack, history, feed=asked), found, fabric)
 
 
 def _find_or_start(lab: LabWish | None, prefix: str, tick_s: float) -> LabClient:
@@ -206,7 +210,7 @@ def _hub_world(
     history: History,
     *,
     lab: LabClient | None = None,
-    feed: SourceFeed | None = None,
+    feed: Feed | None = None,
 ) -> HubWorld:
     hub = Hub(endpoint)
     if (socket := _socket_file(endpoint)) is not None:
@@ -237,6 +241,7 @@ def _feed(wish: Wish, setup: Setup, stack: contextlib.ExitStack) -> SourceFeed |
     # Clients of all those protocols take long to import: only who has sources waits for them.
     from railkeeper.app.sources import make_sources  # noqa: PLC0415
 
+    warm_up()
     made = make_sources(settings.source)
     feed = SourceFeed(setup.fabric, made, settings.places, frame_s=setup.frame_s, complain=wish.say)
     feed.start()

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from railkeeper.app import history
 from railkeeper.app.settings import read_settings
 from railkeeper.cli import journal_views as views
 from railkeeper.cli.errors import print_json
+from railkeeper.cli.screen import screen
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -73,7 +73,7 @@ def query(
     table = Table(*(rows[0] if rows else ["no rows"]))
     for row in rows:
         table.add_row(*(str(v) for v in row.values()))
-    Console().print(table)
+    screen().print(table)
 
 
 def plain(value: Any) -> Any:
@@ -102,4 +102,4 @@ def _show(found: dict[str, Any], table: Any, *, as_json: bool) -> None:
         print_json({k: v for k, v in found.items() if k != "schema"})
         return
     shown: RenderableType = table(found)
-    Console().print(shown)
+    screen().print(shown)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +18,7 @@ from railkeeper.app.look import Look, Part, Report
 from railkeeper.app.settings import Settings, read_settings
 from railkeeper.app.settings_sources import HostSource, PrometheusSource, SonicSource
 from railkeeper.base.errors import InputError
+from railkeeper.cli.screen import screen
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import read_spec
 
@@ -125,7 +126,7 @@ def _show(report: Report, feed: SourceFeed, worst: int, *, as_json: bool) -> Non
     if as_json:
         print(json.dumps(_document(report, feed, worst)), flush=True)
     else:
-        Console().print(_page(report, feed, worst))
+        screen().print(_page(report, feed, worst))
 
 
 def _document(report: Report, feed: SourceFeed, worst: int) -> dict[str, Any]:

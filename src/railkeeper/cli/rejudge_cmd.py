@@ -16,6 +16,7 @@ from railkeeper.app.rejudge import Rejudged, rejudge
 from railkeeper.app.settings import read_settings
 from railkeeper.base.errors import InputError
 from railkeeper.cli.errors import NOT_OK, OK, print_json
+from railkeeper.cli.screen import screen
 from railkeeper.cli.times import unix_time
 from railkeeper.respond.faultview import describe, record_of
 
@@ -68,7 +69,7 @@ def answer(found: Rejudged) -> dict[str, Any]:
 
 
 def _print(found: Rejudged) -> None:
-    out = Console()
+    out = screen()
     span = f"{_local(found.start_s)} to {_local(found.end_s)}, {found.ticks} ticks"
     out.print(f"Judged again: {span}{'' if found.whole else '; nothing before is known'}")
     if found.compared:

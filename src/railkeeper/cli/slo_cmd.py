@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from railkeeper.app.events import level_view
@@ -15,6 +14,7 @@ from railkeeper.app.past_levels import past_levels
 from railkeeper.app.settings import read_settings
 from railkeeper.base.errors import InputError
 from railkeeper.cli.errors import print_json
+from railkeeper.cli.screen import screen
 from railkeeper.cli.times import unix_time
 from railkeeper.health.slo.objectives import DAY_S, NO_DATA, OK, PAGE, TICKET, Level, levels
 from railkeeper.health.slo.slis import SLIS
@@ -63,7 +63,7 @@ def _print(found: list[Level], now: float) -> None:
         state = f"[{_COLOURS[x.state]}]{x.state}[/]"
         left = "-" if x.budget_left is None else f"{x.budget_left:.1%}"
         table.add_row(state, x.slo.name, x.scope, _share(x.ratio), _share(x.slo.objective), left, *burns)
-    out = Console()
+    out = screen()
     out.print(table if found else "Nothing was measured: does a keeper run, and write to this state folder?")
     if found:
         out.print(f"As of {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}.")

@@ -13,9 +13,11 @@ import msgpack
 import zmq
 
 from railkeeper.base.errors import CapabilityError, InputError, OutsideError
+from railkeeper.lab.counters import unpack_counters
 from railkeeper.lab.session import SessionOptions, options_json, port_states
 
 if TYPE_CHECKING:
+    from railkeeper.lab.counters import PortCounters
     from railkeeper.telemetry.ports import PortStates
 
 _ANSWER_TIMEOUT_MS = 30_000
@@ -70,6 +72,10 @@ class LabClient:
     def ports(self) -> PortStates:
         """Return the state of all ports as the switches report them."""
         return port_states(self._ask("ports", {}, _PORTS_TIMEOUT_MS))
+
+    def counters(self) -> PortCounters:
+        """Return the counters of all ports, NICs' and switches'."""
+        return unpack_counters(self._ask("counters", {}, _ANSWER_TIMEOUT_MS))
 
     def ask(self, command: str, **arguments: Any) -> Any:
         """Give a command and return its answer; raises what the session could not do.

@@ -105,9 +105,10 @@ def set_tap(index: int, mac: bytes, queue_frames: int) -> bytes:
     return message(SETLINK, 0, head + attr(_IFLA_ADDRESS, mac) + attr_u32(_IFLA_TXQLEN, queue_frames))
 
 
-def dump_links() -> bytes:
-    """Ask for all links, without their statistics."""
-    return message(GETLINK, DUMP, _IFINFO.pack(0, 0, 0, 0, 0) + attr_u32(_IFLA_EXT_MASK, _SKIP_STATS))
+def dump_links(*, statistics: bool = False) -> bytes:
+    """Ask for all links, with or without their statistics."""
+    mask = 0 if statistics else _SKIP_STATS
+    return message(GETLINK, DUMP, _IFINFO.pack(0, 0, 0, 0, 0) + attr_u32(_IFLA_EXT_MASK, mask))
 
 
 # -- addresses, neighbours, routes, rules -----------------------------------------------------------

@@ -28,6 +28,7 @@ from railkeeper.fabric.spec import check_spec
 from railkeeper.lab import names, state
 from railkeeper.lab.build import Lab, build
 from railkeeper.lab.capability import check_capability
+from railkeeper.lab.counters import CounterReader, pack_counters
 from railkeeper.lab.crew import Crew
 from railkeeper.lab.faults import Injector
 from railkeeper.lab.switchread import SwitchReader
@@ -77,6 +78,7 @@ class Session:
     crew: Crew
     injector: Injector
     switches: SwitchReader
+    counted: CounterReader
     stopping: bool = field(default=False)
 
     # -- commands of the control line ------------------------------------------------------------------
@@ -104,20 +106,29 @@ class Session:
         """Return the state of all ports as bytes of its columns."""
         return {name: column.tobytes() for name, column in vars(self.switches.read()).items()}
 
+    def counters(self) -> dict[str, bytes]:
+        """Return the counters of all ports as bytes of their columns."""
+        return pack_counters(self.counted.read())
+
     def processes(self) -> list[tuple[str, int, int]]:
         """Return (role, node, process number) of each live process."""
         return [(role, node, pid) for (role, node), pid in sorted(self.crew.alive().items())]
 
     def info(self) -> dict[str, Any]:
         """Return what a keeper that attaches must know."""
-        return {"spec": self.options.spec, "keeper": self.options.keeper, "tick_s": self.options.tick_s}
+        return {
+            "spec": self.options.spec,
+            "keeper": self.options.keeper,
+            "tick_s": self.options.tick_s,
+            "traffic": self.options.traffic,
+        }
 
     def stop(self) -> None:
         """End the session."""
         self.stopping = True
 
 
-_COMMANDS = ("inject", "clear", "clear_all", "active", "packets_hit", "ports", "processes", "info", "stop")
+_COMMANDS = ("inject", "clear", "clear_all", "active", "packets_hit", "ports", "counters", "processes", "info", "stop")
 
 
 def fault_line(fault: InjectedFault) -> dict[str, Any]:
@@ -139,7 +150,7 @@ def serve(options: SessionOptions, ready: Callable[[], None]) -> None:
         lab.at_close(lambda: _tidy(folder))
         crew = Crew(lab, preload=_PRELOAD, log=folder / "crew.log")
         switches = stack.enter_context(SwitchReader(lab))
-        session = Session(options, fabric, lab, crew, Injector(lab, crew), switches)
+        session = Session(options, fabric, lab, crew, Injector(lab, crew), switches, CounterReader(lab))
         _start_processes(session)
         with _control_line(options) as control:
             ready()

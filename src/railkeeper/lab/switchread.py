@@ -39,7 +39,7 @@ class SwitchReader:
             {names.index_of_end(f, end): end for end in self._plan.space(space).ends} for space in self._spaces
         ]
         self._sockets: list[rtnl.RouteSocket] = []
-        _allow_files(len(self._spaces))
+        allow_files(len(self._spaces))
         with netns.own_restored():
             for space in self._spaces:
                 netns.enter(self._plan.space_names[space])
@@ -82,7 +82,8 @@ class SwitchReader:
                 (states.upper_downs if upper else states.lower_downs)[link] = downs
 
 
-def _allow_files(more: int) -> None:
+def allow_files(more: int) -> None:
+    """Let this process hold so many more files open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = more + 1024
     if soft < wanted:
