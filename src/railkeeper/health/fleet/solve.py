@@ -60,12 +60,16 @@ def neighbourhood(index: PlanIndex, space: PartSpace, parts: Longs, rows: Longs,
 
 @dataclass
 class Counted:
-    """Counts on a neighbourhood's rows: n probes, x of them gone wrong; `survive` (R,) all that is believed already."""
+    """Counts on a neighbourhood's rows: n probes, x of them gone wrong; `survive` (R,) all that is believed already.
+
+    `odds` (hypotheses,): nats that other evidence gives or takes where there is anything to explain; None is none.
+    """
 
     hood: Neighbourhood
     n: Floats
     x: Floats
     survive: Floats
+    odds: Floats | None = None
     u: Floats = field(init=False)
     llr: Floats = field(init=False)
 
@@ -79,6 +83,9 @@ class Counted:
         h = self.hood
         todo = np.ones(h.n_hyps, dtype=np.bool_) if todo is None else todo
         score(h.start, h.row, h.times, todo, self.n, self.x, self.survive, self.u, self.llr)
+        if self.odds is not None:
+            here = todo & (self.llr > 0)
+            self.llr[here] = np.maximum(self.llr[here] + self.odds[here], 0.0)
 
     def sharing(self, hyps: list[int]) -> Bools:
         """Return the hypotheses that share a row with some hypotheses."""
@@ -102,6 +109,7 @@ class Suspect:
     - direction, directions: the best, and all that fit about as well; u: -log(1 - rate)
     - llr: nats that it earns; margin: by how many any other part stays behind in its place
     - rivals: parts within `CLOSE`; twins: those among them that cross the very same rows
+    - rival_hyps: the rivals with the directions (part, direction) in which they are
     """
 
     part: int
@@ -113,6 +121,7 @@ class Suspect:
     margin: float
     rivals: tuple[int, ...]
     twins: tuple[int, ...]
+    rival_hyps: tuple[tuple[int, int], ...] = ()
 
 
 def explain(counted: Counted, least: float) -> list[Suspect]:
@@ -273,13 +282,15 @@ def _weigh(c: Counted, base: Floats, chosen: dict[int, float], hyp: int) -> Susp
     others = np.where(around, c.llr, -np.inf)
     for h in chosen:
         others[3 * (h // 3) : 3 * (h // 3) + 3] = -np.inf
-    near = np.unique(np.flatnonzero(others > top - CLOSE) // 3)
+    close = np.flatnonzero(others > top - CLOSE)
+    near = np.unique(close // 3)
     best = 3 * part + direction
     return Suspect(
         part=int(c.hood.parts[part]), hyp=best, direction=direction, directions=directions,
         u=float(c.u[best]), llr=float(own[direction]), margin=top - max(float(others.max(initial=0.0)), 0.0),
         rivals=tuple(int(c.hood.parts[p]) for p in near),
         twins=tuple(int(c.hood.parts[p]) for p in near if _same_rows(c.hood, best, p)),
+        rival_hyps=tuple((int(c.hood.parts[h // 3]), int(h % 3)) for h in close),
     )  # fmt: skip
 
 
