@@ -104,14 +104,16 @@ class PfcPause:
         mine = np.searchsorted(held.ids, now.ids)
         storm = bool(held.storm[np.isin(held.ids, tree.victims)].any())
         other = int(view.entities.other[now.ids[worst]])
+        entity = other if other >= 0 else int(now.ids[worst])
         return Finding(
-            detector=self.about.name, kind="port", entity=other if other >= 0 else int(now.ids[worst]),
+            detector=self.about.name, kind="port", entity=entity,
             verdict="failed" if storm or tree.kind == RING else "degraded",
             signal=_column(view, priority, measured=bool(now.measured[worst])),
             value=float(now.share[worst]), expected=_limit(state, view, priority, now.ids[worst : worst + 1]),
             unit="share of time", against="limit" if storm else "peers", since_s=float(held.since_s[mine].min()),
             confidence=_confidence(now.measured[worst], now.said_here[worst], now.said_there[worst]),
-            evidence=words(view, priority, tree, now, state.switches), others=tree.victims,
+            evidence=words(view, priority, tree, now, state.switches),
+            others=tuple(v for v in tree.victims if v != entity),
         )  # fmt: skip
 
 
