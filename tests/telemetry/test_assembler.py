@@ -36,6 +36,18 @@ def test_the_newest_reading_wins_in_whatever_order_they_come():
         assert (a.counts.framed, a.counts.superseded) == (1, 2)
 
 
+def test_of_watermarks_the_highest_of_a_tick_stands():
+    """Each is cleared by being read: the newest alone would hide the peak."""
+    a = assembler()
+    labels = {"switch": "s1", "port": "Ethernet0", "queue": "3"}
+    name = "SAI_QUEUE_STAT_SHARED_WATERMARK_BYTES"
+    a.add(reading("sonic.queue_watermarks", labels, {name: v}, t=t) for t, v in ((1, 70), (3, 20), (2, 900)))
+    assert value(frame_at(a, 4).blocks["port"], "s1/Ethernet0", "queue_watermark_bytes[3]") == 900
+    assert (a.counts.framed, a.counts.superseded) == (1, 2)
+    a.add([reading("sonic.queue_watermarks", labels, {name: 10}, t=5)])
+    assert value(frame_at(a, 6).blocks["port"], "s1/Ethernet0", "queue_watermark_bytes[3]") == 10
+
+
 def test_an_old_reading_is_absent_and_never_fresh():
     a = assembler(max_age_s=10)
     a.add([host("mlx5.hw", {"out_of_sequence": 5}, t=0), switch("sonic.appl_port", {"oper_status": "up"}, t=0)])

@@ -150,7 +150,9 @@ class Assembler:
         for kind in sorted({*self._tables, *tick.offers}):
             entities = self.places.entities(kind)
             table = self._tables.setdefault(kind, Table())
-            framed += table.settle(tick.offers.get(kind, {}), len(entities) if entities else 0, holds, order)
+            framed += table.settle(
+                tick.offers.get(kind, {}), len(entities) if entities else 0, holds, order, tick.watermarks
+            )
         self.counts.framed += framed
         self.counts.superseded += tick.readable - framed
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from railkeeper.telemetry.columns import Standing, join
+from railkeeper.telemetry.columns import Standing, join, peaks
 from railkeeper.telemetry.frame import ABSENT, NO_TIME, Block
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     import numpy.typing as npt
 
     from railkeeper.telemetry.columns import Offers
@@ -29,6 +31,7 @@ class Table:
         n: int,
         holds_since: npt.NDArray[np.int64],
         order: npt.NDArray[np.int64],
+        watermarks: Container[str] = (),
     ) -> int:
         """Let what a tick's readings say stand; return how many native values came into the columns."""
         taken = 0
@@ -40,7 +43,10 @@ class Table:
             if name not in columns:
                 columns[name] = Standing(counter)
                 columns[name].grow(n)
-            taken += columns[name].settle(join(offers[name, counter]), holds_since, order)
+            said = join(offers[name, counter])
+            if name in watermarks and not counter:
+                said = peaks(said)
+            taken += columns[name].settle(said, holds_since, order)
         return taken
 
     def block(self, entities: Entities, holds_since: npt.NDArray[np.int64]) -> Block:

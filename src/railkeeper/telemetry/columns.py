@@ -8,7 +8,7 @@ which readings of one tick came.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +51,18 @@ def join(parts: list[Offers]) -> Offers:
     if len(parts) == 1:
         return parts[0]
     return Offers(*(np.concatenate([getattr(p, name) for p in parts]) for name in Offers.__dataclass_fields__))
+
+
+def peaks(o: Offers) -> Offers:
+    """Return offers of a watermark: each says the most that its source said of its entity in the tick.
+
+    A watermark is cleared by being read, so that of several readings none holds the others' highest point.
+    """
+    _, same = np.unique(np.stack([o.row, o.owner]), axis=1, return_inverse=True)
+    same = same.reshape(-1)
+    most = np.full(int(same.max(initial=-1)) + 1, np.nan, dtype=np.float32)
+    np.fmax.at(most, same, o.values)
+    return replace(o, values=most[same])
 
 
 @dataclass

@@ -72,6 +72,7 @@ class Tick:
 
     - place: gives (kind, id) of an object for signals of a kind; holds_since: by stream; until_ns: latest sample
     - offers: by kind of entity, then (column, whether it is a counter); readable: native values in them
+    - watermarks: columns that are cleared by being read
     """
 
     counts: Counts
@@ -82,6 +83,7 @@ class Tick:
     until_ns: int
     offers: dict[str, dict[tuple[str, bool], list[Offers]]] = field(default_factory=dict)
     readable: int = 0
+    watermarks: set[str] = field(default_factory=set)
 
     def take(self, batch: Batch) -> None:
         """Turn all readings of a batch into offers, and count what does not become one."""
@@ -158,6 +160,8 @@ class Tick:
 
     def _offer(self, bound: Bound, rows: _Rows, values: npt.NDArray[Any], weight: int, strange: int) -> None:
         counter = bound.signal.is_counter
+        if bound.signal.kind == "watermark":
+            self.watermarks.add(bound.column)
         readable = values != np.uint64(ABSENT) if counter else ~np.isnan(values)
         says = int(np.count_nonzero(readable & rows.good)) * weight
         self.readable += says
