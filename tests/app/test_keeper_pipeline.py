@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 from synthetic_world import FIRST_TICK, TICK_S, SynthWorld, event, make_fabric
 
+from railkeeper.app import locators
 from railkeeper.app.inputs import decode_input, encode_input
 from railkeeper.app.keeper import Keeper
 from railkeeper.app.pipeline import Setup, begin, merge_ports, step
 from railkeeper.app.recording import Digest
+from railkeeper.health.fleet.state import FleetLocator
 from railkeeper.respond.actions import ActionStatus
 from railkeeper.respond.guardrails import Limits
 from railkeeper.respond.incidents import IncidentStatus
@@ -202,3 +204,31 @@ def test_a_journal_from_the_future_is_gone_on_from():
 
     assert [e["status"] for e in of_type(events, "incident")][-1] == "closed"
     assert [len(links) for _, links in world.denials] == [2, 0]
+
+
+def test_a_fleet_is_judged_by_the_sparse_locator_through_the_same_tick(monkeypatch):
+    """From so many paths on; denials, lifting and taking up of open faults are the same."""
+    monkeypatch.setattr(locators, "FLEET_ROWS", 10)
+    fabric = make_fabric()
+    assert locators.is_fleet(fabric)
+    world = SynthWorld(fabric, [event(fabric, 6, 40, **FAULTS["loss"])], ticks=90)
+    keeper, events = run(fabric, world)
+    assert isinstance(keeper.state.locator, FleetLocator)
+    told = of_type(events, "fault")
+    assert {e["target"] for e in told} == {LINK}
+    assert [told[0]["status"], told[-1]["status"]] == ["open", "cleared"]
+    assert of_type(events, "action")
+
+
+def test_a_fleet_s_open_faults_are_taken_up_and_cleared_by_fresh_evidence(monkeypatch):
+    monkeypatch.setattr(locators, "FLEET_ROWS", 10)
+    fabric = make_fabric()
+    first, _ = run(fabric, SynthWorld(fabric, [event(fabric, 6, 99, **FAULTS["blackhole"])], ticks=20))
+    assert [f.status for f in first.state.faults] == ["open"]
+    state = begin(setup_of(fabric), first.state.response)
+    world, last = SynthWorld(fabric, [], ticks=40), ()
+    for _ in range(40):
+        state, outcome = step(setup_of(fabric), state, world.next_tick())
+        last = last or tuple(f for f in outcome.faults if f.status == "cleared")
+    assert [f.key for f in last] == [first.state.faults[0].key]
+    assert not state.faults

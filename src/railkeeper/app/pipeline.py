@@ -25,9 +25,9 @@ from railkeeper.app.events import (
 )
 from railkeeper.app.inputs import Confirmation
 from railkeeper.app.levels import LevelConfig, LevelState, PortsSeen, Seen, keep_levels
+from railkeeper.app.locators import begin_locating, locate
 from railkeeper.app.sound import possible_rows
 from railkeeper.health.fault import Fault, LocatorConfig, Observation
-from railkeeper.health.locate import LocatorState, judge, new_state, seed_state
 from railkeeper.health.slo.keep import SliRow, new_slo_state
 from railkeeper.health.slo.scopes import Job, Scopes
 from railkeeper.probe.join import join_reports
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from railkeeper.app.inputs import TickInput
+    from railkeeper.app.locators import Locator
     from railkeeper.app.traffic import TrafficTick
     from railkeeper.fabric.model import Fabric
     from railkeeper.health.slo.objectives import Level
@@ -78,7 +79,7 @@ class Setup:
 class KeeperState:
     """All that a keeper remembers from tick to tick."""
 
-    locator: LocatorState
+    locator: Locator
     response: ResponseState
     levels: LevelState
     detecting: Detecting | None = None
@@ -119,9 +120,8 @@ def begin(setup: Setup, response: ResponseState | None = None, series: Series | 
     return KeeperState(_seeded(setup, open_faults), response, levels, tick=newest)
 
 
-def _seeded(setup: Setup, open_faults: Iterable[Fault]) -> LocatorState:
-    locator = new_state(setup.fabric, setup.locator)
-    return seed_state(locator, open_faults)
+def _seeded(setup: Setup, open_faults: Iterable[Fault]) -> Locator:
+    return begin_locating(setup.fabric, setup.locator, open_faults)
 
 
 def _set_back(setup: Setup, state: KeeperState, tick: int) -> KeeperState:
@@ -139,7 +139,7 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
     stats = possible_rows(joined.stats)
     ports = merge_ports(fabric, given)
     seen = Observation(given.tick, stats, ports, joined.silent, joined.unclean)
-    locator, faults = judge(state.locator, seen)
+    locator, faults = locate(state.locator, seen)
     sums = tr.sum_flows(fabric, given.flows)
     state = replace(
         state,

@@ -11,14 +11,17 @@ from railkeeper.health.fault import CLEARED, CLEARING, OPEN
 from railkeeper.health.track import AWAY, HARD, Tracked
 
 if TYPE_CHECKING:
+    from railkeeper.health.fleet.state import FleetLocator
     from railkeeper.health.state import LocatorState
+
+    Locator = LocatorState | FleetLocator
 
 # When most agents are silent at once, it is more likely the way to us; and one that was never heard may be starting.
 PATIENT_FACTOR = 5
 GOOD_TICKS = 2
 
 
-def judge_presence(s: LocatorState, silent: tuple[int, ...]) -> set[int]:
+def judge_presence(s: Locator, silent: tuple[int, ...]) -> set[int]:
     """Count silence; returns nodes whose tick is their first after it, which began in the middle of the tick."""
     now = np.zeros(s.fabric.n_nodes, dtype=bool)
     now[list(silent)] = True
@@ -28,7 +31,7 @@ def judge_presence(s: LocatorState, silent: tuple[int, ...]) -> set[int]:
     return set(returned.tolist())
 
 
-def tell_away(s: LocatorState) -> None:
+def tell_away(s: Locator) -> None:
     """Open and clear faults of agents that are away."""
     most = int((s.silent_for > 0).sum()) * 2 > s.fabric.n_nodes > 2
     limit = s.config.silent_ticks * np.where(s.heard & (not most), 1, PATIENT_FACTOR)
@@ -42,7 +45,7 @@ def tell_away(s: LocatorState) -> None:
         _age(s, f, is_down=f.target in down)
 
 
-def _open(s: LocatorState, target: Component) -> None:
+def _open(s: Locator, target: Component) -> None:
     part = s.parts.of(target)
     links_up = bool(s.carriers.up[part.links].any())
     f = Tracked(AWAY, "agent-down", part, s.tick - int(s.silent_for[target.id]) + 1, s.tick, target=target)
@@ -51,7 +54,7 @@ def _open(s: LocatorState, target: Component) -> None:
     s.open(f)
 
 
-def _age(s: LocatorState, f: Tracked, *, is_down: bool) -> None:
+def _age(s: Locator, f: Tracked, *, is_down: bool) -> None:
     assert f.target is not None
     if s.silent_for[f.target.id] and not is_down:
         f.good, f.status, f.seen = 0, OPEN, s.tick

@@ -12,6 +12,7 @@ from railkeeper.health.track import AWAY, CORRUPT, DELAY, HARD, LOSS, SLOW, Trac
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from railkeeper.health.parts import Parts
     from railkeeper.health.state import LocatorState
 
 _FAMILY = {"loss": LOSS, "corrupt": CORRUPT, "delay": DELAY, "slow": SLOW, "agent-down": AWAY}
@@ -22,16 +23,18 @@ def seed_state(state: LocatorState, faults: Iterable[Fault]) -> LocatorState:
     """Return the state with these faults open."""
     for fault in faults:
         if fault.status != CLEARED:
-            state.faults.append(_tracked(state, fault))
+            target = parse_name(state.fabric, fault.target)
+            if fault.kind == "agent-down" and target.kind is Kind.NODE:
+                state.silent_for[target.id] = max(int(state.silent_for[target.id]), state.config.silent_ticks)
+            state.faults.append(tracked_fault(state.parts, fault))
     return state
 
 
-def _tracked(s: LocatorState, fault: Fault) -> Tracked:
-    target = parse_name(s.fabric, fault.target)
-    part = s.parts.of(target)
+def tracked_fault(parts: Parts, fault: Fault) -> Tracked:
+    """Return a fault as a locator follows it."""
+    target = parse_name(parts.fabric, fault.target)
+    part = parts.of(target)
     family = HARD if fault.kind == "loss" and fault.rate >= 1.0 else _FAMILY.get(fault.kind, HARD)
-    if fault.kind == "agent-down" and target.kind is Kind.NODE:
-        s.silent_for[target.id] = max(int(s.silent_for[target.id]), s.config.silent_ticks)
     direction = DIRECTION_NAMES.index(fault.direction)
     directions = tuple(DIRECTION_NAMES.index(d) for d in fault.directions) or (direction,)
     return Tracked(

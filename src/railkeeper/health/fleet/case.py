@@ -6,13 +6,12 @@ or of one direction too soon, is put right while it is young.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.fleet.solve import CLOSE, Counted, Neighbourhood, Suspect, explain, neighbourhood
-from railkeeper.health.fleet.state import PER_NEAR
+from railkeeper.health.fleet.solve import CLOSE, Counted, Suspect, explain, neighbourhood
+from railkeeper.health.fleet.state import PER_NEAR, Case
 from railkeeper.health.fleet.take import counts_of
 from railkeeper.health.fleet.windows import NOW
 from railkeeper.health.track import CORRUPT, HARD, LOSS, SLOW
@@ -28,17 +27,6 @@ if TYPE_CHECKING:
 BIG = 64  # links from which on a part is one of few that are worth their rows
 LASTS_TICKS = 256
 EVERY_TICKS = 4
-
-
-@dataclass
-class Case:
-    """Counts (rows,) on a neighbourhood around a fault, in which any part of `hood` may be at fault."""
-
-    family: str
-    hood: Neighbourhood
-    n: Floats
-    x: Floats
-    opened: int
 
 
 def open_case(s: FleetLocator, m: Memory, family: str, part: int, columns: Columns, *, scale: int) -> Case:

@@ -12,6 +12,7 @@ from railkeeper.health.fleet.follow import follow_losses
 from railkeeper.health.fleet.gradual import judge_delay, judge_slow
 from railkeeper.health.fleet.losses import judge_losses
 from railkeeper.health.fleet.scan_kernels import DAMAGED, LATE, LOST, ODD, SLOW, select
+from railkeeper.health.fleet.seeds import seed_fleet, take_up
 from railkeeper.health.fleet.state import FleetLocator, new_fleet
 from railkeeper.health.fleet.take import learn, take_in, wrong_now
 from railkeeper.health.presence import judge_presence, tell_away
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from railkeeper.health.fault import Fault, Observation
     from railkeeper.health.fleet.state import Columns, Memory
 
-__all__ = ["FleetLocator", "judge_fleet", "new_fleet"]
+__all__ = ["FleetLocator", "judge_fleet", "new_fleet", "seed_fleet"]
 
 
 def judge_fleet(state: FleetLocator, observation: Observation) -> tuple[FleetLocator, tuple[Fault, ...]]:
@@ -32,12 +33,13 @@ def judge_fleet(state: FleetLocator, observation: Observation) -> tuple[FleetLoc
     s, obs = state, observation
     s.tick = obs.tick
     s.drop_stale()
-    returned = judge_presence(s, obs.silent)  # type: ignore[arg-type]
+    returned = judge_presence(s, obs.silent)
     if len(obs.stats) or s.memory is not None:
         columns = take_in(s, obs, returned | set(obs.unclean))
         assert s.memory is not None
+        take_up(s, s.memory)
         _judge_rows(s, s.memory, columns, obs)
-    tell_away(s)  # type: ignore[arg-type]
+    tell_away(s)
     s.ticks_seen += 1
     return s, s.answer()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from railkeeper.fabric.model import Fabric
     from railkeeper.fabric.paths import Paths
     from railkeeper.health.fault import Fault
-    from railkeeper.health.fleet.case import Case
+    from railkeeper.health.fleet.solve import Neighbourhood
 
     Ints = npt.NDArray[np.int32]
     Longs = npt.NDArray[np.int64]
@@ -45,6 +45,17 @@ class Waiting:
     last: int
     lost: int
     times: int = 1
+
+
+@dataclass
+class Case:
+    """Counts (rows,) on a neighbourhood around a fault, in which any part of `hood` may be at fault."""
+
+    family: str
+    hood: Neighbourhood
+    n: Floats
+    x: Floats
+    opened: int
 
 
 @dataclass(eq=False)
