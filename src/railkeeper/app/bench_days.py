@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def measure_days(
-    days: float, seeds: Sequence[int], tell: Callable[[str], None]
+    days: float, seeds: Sequence[int], tick_s: float, tell: Callable[[str], None]
 ) -> dict[str, Any]:  # fmt: skip
     """Return a row a detector: false alarms over `days` a seed, per day and per million entity-hours; time to tell."""
     # Ticks are small: threads would cost more than they give, the more so on a machine that has other work.
@@ -24,18 +24,18 @@ def measure_days(
     quiet: dict[str, Alarms] = {}
     struck: dict[str, list[Detected]] = {}
     for seed in seeds:
-        for name, alarms in quiet_days(days, seed, detectors_found(), tell).items():
+        for name, alarms in quiet_days(days, seed, detectors_found(), tell, tick_s=tick_s).items():
             kept = quiet.setdefault(name, Alarms())
             kept.false += alarms.false
             kept.in_maintenance += alarms.in_maintenance
             kept.entity_hours += alarms.entity_hours
             kept.examples += alarms.examples
-        world = World(1.0, seed)
+        world = World(1.0, seed, tick_s)
         for one in struck_day(world, planted(world), detectors_found(), tell):
             struck.setdefault(one.detector, []).append(one)
     total = days * len(seeds)
     rows = [_row(name, alarms, struck.get(name, []), total) for name, alarms in sorted(quiet.items())]
-    return {"bench": "days", "days": total, "seeds": list(seeds), "figures": rows}
+    return {"bench": "days", "days": total, "seeds": list(seeds), "tick_s": tick_s, "figures": rows}
 
 
 def _row(name: str, alarms: Alarms, struck: list[Detected], days: float) -> dict[str, Any]:

@@ -21,11 +21,12 @@ def days(
     *,
     length: Annotated[float, typer.Option("--days", help="Days without faults, for each seed.", min=0.05)] = 3.0,
     seeds: Annotated[str, typer.Option(help="Seeds of the days, with commas.")] = "1,2",
+    tick: Annotated[float, typer.Option(help="Seconds of a tick.", min=5, max=120)] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Count false alarms of every detector on simulated days, and see whether and when it tells its own fault."""
     told = Console(stderr=True, highlight=False)
-    figures = measure_days(length, _seeds(seeds), told.print)
+    figures = measure_days(length, _seeds(seeds), tick, told.print)
     if as_json:
         print_json(figures)
         return

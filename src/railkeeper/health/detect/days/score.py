@@ -49,13 +49,14 @@ class Detected:
 
 
 def quiet_days(
-    days: float, seed: int, detectors: Iterable[Detector], tell: Callable[[str], None], *, fabric: Fabric | None = None
+    days: float, seed: int, detectors: Iterable[Detector], tell: Callable[[str], None],
+    *, tick_s: float = 30.0, fabric: Fabric | None = None,
 ) -> dict[str, Alarms]:  # fmt: skip
     """Run all detectors over days on which nothing is wrong, on a fabric of 2,560 ports or one that is given.
 
     Raises RuntimeError if a detector fails: a detector that says nothing has no false alarms.
     """
-    world = World(days, seed, fabric=fabric)
+    world = World(days, seed, tick_s, fabric)
     state = engine.new(detectors, world.entities, tick_s=world.tick_s)
     score = {seat.detector.about.name: Alarms() for seat in state.seats.values()}
     open_before: set[tuple[str, str, int]] = set()
