@@ -108,6 +108,7 @@ class SynthWorld:
         self.senders = Senders(fabric, events, incurable)
         self.at, self.shift = skip, 0
         self.denials = []
+        self.asks = []
 
     def next_tick(self):
         if self.at >= self.ticks:
@@ -140,6 +141,9 @@ class SynthWorld:
             given, tick=to, reports=tuple(replace(r, tick=to) for r in given.reports),
             flows=tuple(replace(r, tick=to) for r in given.flows),
         )  # fmt: skip
+
+    def probe(self, ask):
+        self.asks.append(ask)
 
     def deny(self, version, links):
         self.denials.append((version, tuple(links)))

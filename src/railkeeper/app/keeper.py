@@ -77,6 +77,8 @@ class Keeper:
             self._write(self._journal, outcome)
         if outcome.step.denied_changed:
             self._world.deny(self.state.response.version, self.state.response.denied)
+        for ask in outcome.asks:
+            self._world.probe(ask)
         if self.recorder is not None:
             self.recorder.add(given, outcome.events, outcome.t_s)
         self._note("events", outcome.t_s, outcome.tick, "\n".join(map(canonical, outcome.events)).encode())

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from railkeeper.app import traffic as tr
+from railkeeper.app.asking import Asked, ask_for
 from railkeeper.app.detecting import Detecting, begin_detecting, detect, entities_of, ports_seen
 from railkeeper.app.events import (
     TickFacts,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from railkeeper.fabric.model import Fabric
     from railkeeper.health.slo.objectives import Level
     from railkeeper.health.slo.series import Series
+    from railkeeper.probe.extra import Ask
     from railkeeper.probe.pathstats import PathStats
     from railkeeper.respond.actions import Action
     from railkeeper.respond.incidents import Incident
@@ -86,6 +88,7 @@ class KeeperState:
     jobs: tuple[Job, ...] = ()
     faults: tuple[Fault, ...] = ()
     held: dict[str, Confirmation] = field(default_factory=dict)
+    asked: dict[str, Asked] = field(default_factory=dict)
     senders: dict[str, int] = field(default_factory=dict)
     traffic: tuple[TrafficTick, ...] = ()
     ticks: int = 0
@@ -94,7 +97,10 @@ class KeeperState:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a tick led to: lines for the outside, records for the journal, the denied set where it has changed."""
+    """What a tick led to: lines for the outside, records for the journal, the denied set where it has changed.
+
+    `asks`: what agents are asked to probe beside their plans.
+    """
 
     tick: int
     t_s: float
@@ -105,6 +111,7 @@ class Outcome:
     silent: tuple[int, ...]
     unclean: tuple[int, ...]
     slis: tuple[SliRow, ...] = ()
+    asks: tuple[Ask, ...] = ()
 
 
 def begin(setup: Setup, response: ResponseState | None = None, series: Series | None = None) -> KeeperState:
@@ -127,7 +134,7 @@ def _seeded(setup: Setup, open_faults: Iterable[Fault]) -> Locator:
 def _set_back(setup: Setup, state: KeeperState, tick: int) -> KeeperState:
     """Return the state to go on with after the clock was set back: what is known stays, what counts ticks goes."""
     open_faults = [replace(f, since_tick=min(f.since_tick, tick)) for f in state.response.open_faults]
-    return replace(state, locator=_seeded(setup, open_faults), held={}, senders={}, traffic=())
+    return replace(state, locator=_seeded(setup, open_faults), held={}, senders={}, traffic=(), asked={})
 
 
 def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperState, Outcome]:
@@ -160,8 +167,9 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
     )  # fmt: skip
     rows, changed = _keep_levels(setup, state, given, Shown(now, stats, ports, faults, frame))
     events = _events(facts, told, state.faults, faults, changes) + tuple(level_event(now, x) for x in changed)
-    outcome = Outcome(given.tick, now, stats, faults, events, changes, joined.silent, joined.unclean, rows)
-    return replace(state, faults=faults), outcome
+    asked, asks = ask_for(fabric, faults, state.asked, given.tick, setup.tick_s)
+    outcome = Outcome(given.tick, now, stats, faults, events, changes, joined.silent, joined.unclean, rows, asks)
+    return replace(state, faults=faults, asked=asked), outcome
 
 
 class Shown(NamedTuple):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from railkeeper.app.inputs import TickInput
+    from railkeeper.probe.extra import Ask
 
 SCHEMA = 1
 SETUP = "setup"
@@ -240,6 +241,9 @@ class RecordingWorld:
 
     def deny(self, version: int, links: Sequence[int]) -> None:
         """Do nothing: the recording holds what the senders answered."""
+
+    def probe(self, ask: Ask) -> None:
+        """Do nothing: the recording holds what the agents found."""
 
     def close(self) -> None:
         """Nothing is open between ticks."""

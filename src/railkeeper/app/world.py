@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from railkeeper.app.collector import Collector
 from railkeeper.base.errors import OutsideError
+from railkeeper.probe.extra import ask_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from railkeeper.app.inputs import TickInput
     from railkeeper.fabric.model import Fabric
     from railkeeper.health.slo.scopes import Job
+    from railkeeper.probe.extra import Ask
     from railkeeper.probe.link import Hub
     from railkeeper.telemetry.ports import PortStates
 
@@ -36,6 +38,9 @@ class World(Protocol):
 
     def deny(self, version: int, links: Sequence[int]) -> None:
         """Make `links` the whole set of denied directed links."""
+
+    def probe(self, ask: Ask) -> None:
+        """Ask an agent to probe some more paths for a while; it must not matter when it is lost."""
 
     def close(self) -> None:
         """Let go of everything."""
@@ -95,6 +100,10 @@ class HubWorld:
     def deny(self, version: int, links: Sequence[int]) -> None:
         """Send the whole set to every peer; those that come later get it with their hello."""
         self._hub.deny(version, links)
+
+    def probe(self, ask: Ask) -> None:
+        """Ask a node's agent, if it is there."""
+        self._hub.tell(f"agent/n{ask.node}", ask_message(ask))
 
     def close(self) -> None:
         """Close the hub."""

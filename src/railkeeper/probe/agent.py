@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from railkeeper.base.errors import InputError, OutsideError
-from railkeeper.fabric.paths import PathKind, outer_addresses
+from railkeeper.fabric.paths import PathKind, join_paths, outer_addresses
 from railkeeper.probe.aggregate import Table
+from railkeeper.probe.extra import MOST_SHARE, Extra, read_ask
 from railkeeper.probe.interfaces import InterfaceReader
 from railkeeper.probe.link import KeeperLink
 from railkeeper.probe.pathstats import encode_report
@@ -84,10 +85,8 @@ class Agent:
     def __init__(self, config: AgentConfig) -> None:
         self._config = c = config
         self._plan = make_plan(c.fabric, c.node, c.budget)
-        self._stamper = make_stamper(self._plan.paths)
-        self._addresses = outer_addresses(c.fabric, self._plan.paths)
-        width = c.fabric.nics_per_node * c.fabric.planes
-        self._port_of_row = c.fabric.port_link(self._plan.paths.src, self._plan.paths.plane) - c.node * width
+        self._extra = Extra(self._plan.paths, MOST_SHARE * self._plan.probes_per_s, c.tick_s)
+        self._use_paths()
         with contextlib.ExitStack() as stack:
             self._udp = stack.enter_context(BatchUdp(c.port, batch=_BATCH, size=_buffer_size(self._plan)))
             self._reader = InterfaceReader()
@@ -130,22 +129,48 @@ class Agent:
             self._read_at_s = time.monotonic() + self._read_every_s
             if self._receive(now_ns) and self._window.ripe(now_ns):
                 self._report(now_ns)
-        self._link.poll()
+        self._hear()
 
     def _begin(self) -> None:
-        c, paths = self._config, self._plan.paths
-        here = (paths.kind != PathKind.ONEWAY) | (c.fabric.node_of(paths.dst) == c.node)
-        table = Table(paths, self._stamper.keys, here)
+        c = self._config
         self._window = Window(
-            c.fabric, c.node, table, tick_s=c.tick_s, grace_s=c.grace_s, start_ns=time.time_ns()
+            c.fabric, c.node, self._table(), tick_s=c.tick_s, grace_s=c.grace_s, start_ns=time.time_ns()
         )  # fmt: skip
         start_s = time.monotonic()
         self._singles = Schedule(self._plan.rate, start_s)
         self._trains = Schedule(self._plan.train_rate, start_s)
+        self._extras = Schedule(self._extra.rates(start_s), start_s)
+
+    def _table(self) -> Table:
+        c, paths = self._config, self._paths
+        here = (paths.kind != PathKind.ONEWAY) | (c.fabric.node_of(paths.dst) == c.node)
+        return Table(paths, self._stamper.keys, here)
+
+    def _use_paths(self) -> None:
+        """Be ready to send on the plan's paths, and on the extra ones behind them."""
+        f, paths = self._config.fabric, join_paths([self._plan.paths, self._extra.paths])
+        self._paths, self._stamper, self._addresses = paths, make_stamper(paths), outer_addresses(f, paths)
+        self._port_of_row = f.port_link(paths.src, paths.plane) - self._config.node * f.nics_per_node * f.planes
+
+    def _hear(self) -> None:
+        """Take up what the keeper asks to be probed, and leave what is over."""
+        now_s, changed = time.monotonic(), False
+        for message in self._link.poll():
+            if message["type"] == "probe":
+                ask = read_ask(self._config.fabric, self._config.node, message)
+                changed |= ask is not None and self._extra.add(ask, now_s)
+        if self._extra.drop(now_s) or changed:
+            self._use_paths()
+            self._window.use(self._table())
+            self._extras = Schedule(self._extra.rates(now_s), now_s)
 
     # -- probes -------------------------------------------------------------------------------------
     def _send_singles(self) -> None:
-        rows, _ = self._singles.due(time.monotonic())
+        now_s = time.monotonic()
+        rows, _ = self._singles.due(now_s)
+        if len(self._extra):
+            extra, _ = self._extras.due(now_s)
+            rows = np.concatenate([rows, extra[self._extra.until_s[extra] > now_s] + len(self._plan)])
         size = max(GROUP, -(-len(rows) // GROUPS_PER_WAKE))
         for at in range(0, len(rows), size):
             self._send(rows[at : at + size], PROBE_BYTES)

@@ -245,6 +245,11 @@ class Hub:
         self._deny = {"type": "deny", "version": version, "links": [int(x) for x in links]}
         return sum(self._put(p.address, self._deny) for p in self.peers.values())
 
+    def tell(self, name: str, message: dict[str, Any]) -> bool:
+        """Send a message to one peer, if it is there; it must not matter when it is lost."""
+        peer = self.peers.get(name)
+        return peer is not None and self._put(peer.address, message)
+
     def close(self) -> None:
         """Close the line."""
         self._socket.close(_CLOSE_LINGER_MS)

@@ -59,6 +59,15 @@ class Window:
         self.stray = 0
         self._skipped = 0
 
+    def use(self, table: Table) -> None:
+        """Go on with a table that has other rows behind those of the plan; rows that go had nothing under way."""
+        self._table = table
+        for tick, state in self._open.items():
+            grown = self._new()
+            n = min(len(table), len(state.sent))
+            grown.sent[:n], grown.seq[:n], grown.loss = state.sent[:n], state.seq[:n], state.loss
+            self._open[tick] = grown
+
     def tick_at(self, now_ns: int) -> int:
         """Return the number of the tick at a time."""
         return now_ns // self._tick_ns

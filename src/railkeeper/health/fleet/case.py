@@ -54,6 +54,17 @@ def _around(s: FleetLocator, part: int) -> Longs:
     return np.unique(np.array([*near[few].tolist(), part], dtype=np.int64))
 
 
+def widen_case(s: FleetLocator, m: Memory, case: Case) -> Case:
+    """Return a case with the rows that have come since; it is young again, since they may split what it could not."""
+    links = np.unique(s.space.links_of_all(case.hood.parts)[0]).astype(np.int64)
+    rows = m.index.rows_over(np.concatenate([2 * links, 2 * links + 1]))
+    hood = neighbourhood(m.index, s.space, case.hood.parts, rows, m.part_scratch)
+    at, there = _places(rows, case.hood.rows)
+    n, x = np.zeros(len(rows)), np.zeros(len(rows))
+    n[at], x[at] = case.n[there], case.x[there]
+    return Case(case.family, hood, n, x, s.tick)
+
+
 def add_tick(m: Memory, case: Case, columns: Columns) -> None:
     """Add a tick to a case."""
     n, x = counts_of(m, case.family, columns, case.hood.rows, NOW)

@@ -11,7 +11,7 @@ import numpy as np
 
 from railkeeper.fabric.names import Kind
 from railkeeper.health.fault import CLEARED, CLEARING, OPEN
-from railkeeper.health.fleet.case import EVERY_TICKS, add_tick, better, old, open_case, reconsider
+from railkeeper.health.fleet.case import EVERY_TICKS, add_tick, better, old, open_case, reconsider, widen_case
 from railkeeper.health.fleet.scan_kernels import LATE, PROMPT
 from railkeeper.health.fleet.solve import SURE, Counted, rate_of
 from railkeeper.health.fleet.solve_kernels import U_MAX, score
@@ -216,6 +216,21 @@ def _interval(fitted: Fit, n: Floats, x: Floats, base: Floats, times: Floats) ->
         return fitted.rate, fitted.rate * max(0.0, 1 - spread), min(1.0, fitted.rate * (1 + spread))
     found = with_interval(fitted, n, x, base, times)
     return found.rate, found.low, found.high
+
+
+def follow_new_rows(s: FleetLocator, m: Memory) -> None:
+    """Follow the rows that have come with paths never seen before, if they cross open faults."""
+    for f in s.followed:
+        directed = f.tracked.part.directed(f.tracked.direction)
+        rows = m.index.rows_over(directed)
+        n, x = np.zeros(len(rows)), np.zeros(len(rows))
+        at = np.searchsorted(rows, f.rows)
+        n[at], x[at] = f.n, f.x
+        f.times = np.isin(m.index.crossed[rows], directed).sum(axis=1).astype(np.float64)
+        f.rows, f.n, f.x = rows, n, x
+        if f.case is not None:
+            f.case = widen_case(s, m, f.case)
+    believe_again(s, m)
 
 
 # -- life ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from railkeeper.health.fleet.follow import follow_losses
+from railkeeper.health.fleet.follow import follow_losses, follow_new_rows
 from railkeeper.health.fleet.gradual import judge_delay, judge_slow
 from railkeeper.health.fleet.losses import judge_losses
 from railkeeper.health.fleet.scan_kernels import DAMAGED, LATE, LOST, ODD, SLOW, select
@@ -38,6 +38,9 @@ def judge_fleet(state: FleetLocator, observation: Observation) -> tuple[FleetLoc
         columns = take_in(s, obs, returned | set(obs.unclean))
         assert s.memory is not None
         take_up(s, s.memory)
+        if s.grown:
+            follow_new_rows(s, s.memory)
+            s.grown = False
         _judge_rows(s, s.memory, columns, obs)
     tell_away(s)
     s.ticks_seen += 1

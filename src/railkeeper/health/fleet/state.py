@@ -151,6 +151,7 @@ class FleetLocator:
     tick: int = -1
     ticks_seen: int = 0
     memory: Memory | None = None
+    grown: bool = False
     followed: list[Followed] = field(default_factory=list)
     others: list[Tracked] = field(default_factory=list)
     waiting: dict[tuple[str, int], Waiting] = field(default_factory=dict)

@@ -85,6 +85,7 @@ def _columns(s: FleetLocator, stats: PathStats) -> Columns:
     place = s.memory.index.place(stats.paths)
     if place is not None and (place < 0).any():
         s.memory = _grown(s, s.memory, stats.paths.take(place < 0))
+        s.grown = True
         place = s.memory.index.place(stats.paths)
     if place is None:
         return Columns(stats.sent, stats.received, stats.corrupt, stats.delay_min_ns, stats.train_bps)
