@@ -233,6 +233,16 @@ def test_a_live_keeper_says_no_data_and_leaves_a_journal(config, capsys):
     assert (code, "bit for bit" in err) == (0, True)
 
 
+def test_agents_that_nobody_has_set_up_are_no_fault_where_there_are_sources(config, here, capsys):
+    (here / "root" / "sys").mkdir(parents=True)
+    config.write_text(CONFIG + '[[source]]\nkind = "host"\nname = "here"\nroot = "root"\n')
+    code, out, _ = call(capsys, "run", "--world", "live", "--config", config, "--for", 4, "--json")
+    told = [e for e in lines(out) if e["type"] != "tick" and "detector" not in e]
+
+    assert (code, told) == (0, [])
+    assert lines(out)[0]["silent"] > 0
+
+
 @pytest.mark.parametrize(
     ("options", "dry"),
     [((), True), (("--act",), False), (("--dry-run",), True), (("--config", "acts.toml", "--dry-run"), True)],

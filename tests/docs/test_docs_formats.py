@@ -120,7 +120,7 @@ def test_the_page_knows_every_event_and_their_order(events):
 
 def test_traffic_in_a_tick():
     stats = empty_stats(make_paths(0, [0], [0]))
-    facts = TickFacts(1, 0.5, stats, 1, (2,), (), 0, TrafficTick(1, 1, 1, 0, 0, 0, 0.0, {}, {}))
+    facts = TickFacts(1, 0.5, stats, 1, (2,), (), 0, TrafficTick(1, 1, 1, 0, 0, 0, 0.0, {}, {}), (2,))
 
     assert set(tick_event(facts)["traffic"]) == cell("`tick`", "traffic")
     assert finding_events(facts)[0]["verdict"] in cell("`finding`", "verdict")

@@ -265,6 +265,19 @@ def test_an_agent_that_was_never_heard_may_be_starting():
     assert not any(f.network for f in faults)
 
 
+def test_agents_that_nobody_expects_are_no_fault_before_they_were_heard():
+    fabric = small_fabric()
+    world = World(fabric, [])
+    state = new_state(fabric, LocatorConfig(expect_agents=False))
+    never, heard = (3, 7), 5
+    for number in range(60):
+        seen = world.tick(number)
+        silent = never if number < 30 else (*never, heard)
+        rows = ~np.isin(fabric.node_of(seen.stats.paths.src), silent)
+        state, faults = judge(state, replace(seen, stats=seen.stats.take(rows), silent=silent))
+    assert [(f.kind, f.target) for f in faults] == [("agent-down", "n5")]
+
+
 @pytest.mark.parametrize("heals_s", [9.1, 9.3, 9.6, 9.9])
 def test_a_slow_part_that_heals_is_never_told_as_fast(heals_s):
     fabric = small_fabric()

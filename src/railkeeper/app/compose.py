@@ -195,7 +195,10 @@ def _setup(wish: Wish, fabric: Fabric, world: str, *, dry_run: bool, tick_s: flo
     settings = wish.settings.model_copy(update={"keeper": wish.settings.keeper.model_copy(update={"tick_s": tick_s})})
     return Setup(
         fabric=fabric, world=world, tick_s=tick_s,
-        locator=settings.locator_config(wish.where, common_clock=world == "lab"),
+        # With sources there is something to see before the first agent is set up.
+        locator=settings.locator_config(
+            wish.where, common_clock=world == "lab", expect_agents=world == "lab" or not settings.source
+        ),
         limits=settings.limits_config(wish.where, dry_run=dry_run, wanted=wish.dry_run),
         frame_s=settings.telemetry.frame_s, detectors=settings.detector_parameters(wish.where),
         levels=settings.level_config(wish.where),

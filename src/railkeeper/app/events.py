@@ -33,7 +33,10 @@ def number(value: float, digits: int = 6) -> float | None:
 
 @dataclass(frozen=True)
 class TickFacts:
-    """What the line of a tick is made of; `traffic` is the newest sum of the senders, None where none reports."""
+    """What the line of a tick is made of.
+
+    `traffic` is the newest sum of the senders, None where none reports; `away` are the silent nodes that should report.
+    """
 
     tick: int
     tick_s: float
@@ -43,6 +46,7 @@ class TickFacts:
     unclean: tuple[int, ...]
     denied_links: int
     traffic: TrafficTick | None
+    away: tuple[int, ...]
 
     @property
     def now(self) -> float:
@@ -75,7 +79,7 @@ def _traffic(t: TrafficTick, tick_s: float) -> dict[str, Any]:
 
 def finding_events(facts: TickFacts) -> list[dict[str, Any]]:
     """Return a line for each node whose evidence is missing or can't be used in this tick."""
-    silent = [_finding(facts, node, "the agent sent no report of this tick") for node in facts.silent]
+    silent = [_finding(facts, node, "the agent sent no report of this tick") for node in facts.away]
     own = [_finding(facts, node, "the agent lost probes by its own doing: not used") for node in facts.unclean]
     return silent + own
 

@@ -86,7 +86,7 @@ def _stats() -> list[dict[str, Any]]:
         _panel("stat", "Open faults", "short", ("railkeeper_faults_open", ""), thresholds=any_bad),
         _panel("stat", "Open incidents", "short", ("railkeeper_incidents_open", ""), thresholds=any_bad),
         _panel("stat", "Denied links", "short", ("railkeeper_denied_links", "")),
-        _panel("stat", "Agents", "percentunit", ("railkeeper_agents_reporting / railkeeper_nodes", "")),
+        _panel("stat", "Agents", "percentunit", ("railkeeper_agents_reporting / railkeeper_agents_expected", "")),
         _panel("stat", "Last tick", "s", ("time() - railkeeper_last_tick_timestamp_seconds", ""), thresholds=age),
         _panel("stat", "Sources that answer", "percentunit", ("avg(railkeeper_source_up)", "")),
     ]

@@ -96,7 +96,7 @@ def _own(runbooks: str) -> list[dict[str, Any]]:
             "fault",
         ),
         _Alert(
-            "RailkeeperAgentsAway", "railkeeper_agents_reporting < 0.9 * railkeeper_nodes", "5m", "warning",
+            "RailkeeperAgentsAway", "railkeeper_agents_reporting < 0.9 * railkeeper_agents_expected", "5m", "warning",
             "Many probe agents are away.", "Links that no probe crosses are not judged.", "agent-away",
         ),
     ]  # fmt: skip

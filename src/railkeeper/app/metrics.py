@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from railkeeper.base.errors import OutsideError
 from railkeeper.health.detect.finding import VERDICTS
 from railkeeper.health.fault import CLEARED
+from railkeeper.health.presence import expected
 from railkeeper.health.slo.objectives import levels
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ def _state_families(setup: Setup, state: KeeperState, outcome: Outcome) -> Itera
     gauges = {
         "railkeeper_last_tick_timestamp_seconds": ("End of the newest tick.", outcome.t_s),
         "railkeeper_nodes": ("Nodes of the fabric.", f.n_nodes),
+        "railkeeper_agents_expected": ("Nodes whose agent should report.", float(expected(state.locator).sum())),
         "railkeeper_agents_reporting": ("Nodes whose agent reported the newest tick.", f.n_nodes - len(outcome.silent)),
         "railkeeper_denied_links": ("Directed links that senders must avoid.", len(state.response.denied)),
         "railkeeper_incidents_open": (

@@ -29,6 +29,7 @@ from railkeeper.app.levels import LevelConfig, LevelState, PortsSeen, Seen, keep
 from railkeeper.app.locators import begin_locating, locate
 from railkeeper.app.sound import possible_rows
 from railkeeper.health.fault import Fault, LocatorConfig, Observation
+from railkeeper.health.presence import expected
 from railkeeper.health.slo.keep import SliRow, new_slo_state
 from railkeeper.health.slo.scopes import Job, Scopes
 from railkeeper.probe.join import join_reports
@@ -163,13 +164,19 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
     changes = _merge_steps(state.response, steps)
     facts = TickFacts(
         given.tick, setup.tick_s, stats, len(given.reports), joined.silent, joined.unclean,
-        len(state.response.denied), state.traffic[-1] if state.traffic else None,
+        len(state.response.denied), state.traffic[-1] if state.traffic else None, _away(state.locator, joined.silent),
     )  # fmt: skip
     rows, changed = _keep_levels(setup, state, given, Shown(now, stats, ports, faults, frame))
     events = _events(facts, told, state.faults, faults, changes) + tuple(level_event(now, x) for x in changed)
     asked, asks = ask_for(fabric, faults, state.asked, given.tick, setup.tick_s)
     outcome = Outcome(given.tick, now, stats, faults, events, changes, joined.silent, joined.unclean, rows, asks)
     return replace(state, faults=faults, asked=asked), outcome
+
+
+def _away(locator: Locator, silent: tuple[int, ...]) -> tuple[int, ...]:
+    """Return those of the silent nodes whose agent should report."""
+    due = expected(locator)
+    return tuple(node for node in silent if due[node])
 
 
 class Shown(NamedTuple):

@@ -22,6 +22,7 @@ class LocatorConfig:
     - delay_floor_ms: a delay below this is never a fault
     - common_clock: one-way delays of different nodes compare directly (one machine, or clocks kept within 100 us)
     - silent_ticks: ticks without a report before an agent is away
+    - expect_agents: a node whose agent was never heard is away; if False it has no data, until it is heard
     - hold_s: how long a dead part must be well before its fault is cleared
     - flap_window_s: two spells of death that begin within this time are a flap
     - flap_gap_s: a part that was cleared and dies again within this time of its last spell is a flap
@@ -42,6 +43,7 @@ class LocatorConfig:
     flap_gap_s: float = 6.0
     optic_flap_max_s: float = 8.0
     patience_s: float = 30.0
+    expect_agents: bool = True
 
 
 @dataclass(frozen=True)

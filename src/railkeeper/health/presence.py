@@ -11,6 +11,8 @@ from railkeeper.health.fault import CLEARED, CLEARING, OPEN
 from railkeeper.health.track import AWAY, HARD, Tracked
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from railkeeper.health.fleet.state import FleetLocator
     from railkeeper.health.state import LocatorState
 
@@ -31,13 +33,19 @@ def judge_presence(s: Locator, silent: tuple[int, ...]) -> set[int]:
     return set(returned.tolist())
 
 
+def expected(s: Locator) -> npt.NDArray[np.bool_]:
+    """Return (n_nodes,) which agents should report: all, or those that were heard before."""
+    return s.heard | s.config.expect_agents
+
+
 def tell_away(s: Locator) -> None:
     """Open and clear faults of agents that are away."""
-    most = int((s.silent_for > 0).sum()) * 2 > s.fabric.n_nodes > 2
+    due = expected(s)
+    most = int((due & (s.silent_for > 0)).sum()) * 2 > int(due.sum()) > 2
     limit = s.config.silent_ticks * np.where(s.heard & (not most), 1, PATIENT_FACTOR)
     down = {f.target for f in s.live(HARD) if f.kind == "node-down"}
     told = {f.target for f in s.live(AWAY)} | down
-    for node in np.flatnonzero(s.silent_for >= limit):
+    for node in np.flatnonzero(due & (s.silent_for >= limit)):
         target = Component(Kind.NODE, int(node))
         if target not in told:
             _open(s, target)
