@@ -27,6 +27,27 @@ BAD = [
     ("[detectors.foo]\na = 1", "detectors.foo", "one of"),
     ("[detectors.link-flap]\nfoo = 1", "detectors.link-flap.foo", "one of"),
     ("[detectors]\nlink-flap = 3", "detectors.link-flap", "a table"),
+    ('[[source]]\nname = "a"', "source.0.kind", "one of prometheus"),
+    ('[[source]]\nkind = "foo"\nname = "a"', "source.0.kind", "one of prometheus"),
+    ('[[source]]\nkind = "host"\nname = "a"\nroute = "/"', "source.0.host.route", "known keys: host, interval_s, kind"),
+    ('[[source]]\nkind = "prometheus"\nname = "a"\ntargts = ["x"]', "source.0.prometheus.targts", "targets"),
+    ('[[source]]\nkind = "prometheus"\nname = "a"\ntargets = []', "source.0.prometheus.targets", "at least one"),
+    (
+        '[[source]]\nkind = "gnmi"\nname = "a"\ntargets = { a = "b:1" }\npaths = [{ pth = "/" }]',
+        "source.0.gnmi.paths.0.pth",
+        "heartbeat_s",
+    ),
+    (
+        '[[slo]]\nname = "x"\nsli = "delivery"\nobjective = 0.9\nalerts = [{ brn = 1 }]',
+        "slo.0.alerts.0.brn",
+        "burn, long_s",
+    ),
+    (
+        '[[slo]]\nname = "x"\nsli = "delivery"\nobjective = 0.9\nalerts = [{ burn = 1, long_s = 60, short_s = 300 }]',
+        "slo.0.alerts.0",
+        "short_s at most long_s",
+    ),
+    ('[slo]\nname = "x"', "slo", "a list"),
     ("limits = 5", "limits", "a table"),
     ("locator = []", "locator", "a table"),
     ("colour = 1", "colour", "known keys: detectors, keeper, limits, locator"),
@@ -126,6 +147,13 @@ def test_no_file_and_an_empty_file_give_the_defaults(tmp_path):
     assert empty == read_settings(None) == Settings()
     assert empty.locator_config("x") == LocatorConfig()
     assert empty.limits_config("x", dry_run=True) == Limits()
+
+
+@pytest.mark.parametrize("kind", ["", 'kind = "foo"', 'kind = "host"'])
+def test_a_secret_in_the_wrong_place_is_not_printed(tmp_path, kind):
+    with pytest.raises(InputError) as e:
+        read(tmp_path, f'[[source]]\n{kind}\nname = "a"\npassword = "hunter2"')
+    assert "hunter2" not in str(e.value)
 
 
 def test_everything_can_be_set(tmp_path):

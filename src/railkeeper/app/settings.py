@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from railkeeper.app.settings_errors import explained
 from railkeeper.app.settings_levels import (
     SliSettings,
     SloSettings,
@@ -26,8 +27,6 @@ from railkeeper.telemetry.place_rules import PlacesSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from pydantic_core import ErrorDetails
 
     from railkeeper.app.levels import LevelConfig
 
@@ -89,14 +88,15 @@ class Settings(BaseModel):
     source: list[AnySource] = Field(default_factory=list)
     places: PlacesSettings = Field(default_factory=PlacesSettings)
 
-    def locator_config(self, where: str, *, common_clock: bool = True) -> LocatorConfig:
+    def locator_config(self, where: str, *, common_clock: bool = True, expect_agents: bool = True) -> LocatorConfig:
         """Return the locator's settings with the keeper's tick length.
 
-        `common_clock` is what the world has when the file does not say.
+        `common_clock` and `expect_agents` are what the world has when the file does not say.
         """
         if "tick_s" in self.locator:
             raise InputError(f"{where}: locator.tick_s", "is the keeper's", "set keeper.tick_s")
-        given = {"common_clock": common_clock, **self.locator, "tick_s": self.keeper.tick_s}
+        world = {"common_clock": common_clock, "expect_agents": expect_agents}
+        given = {**world, **self.locator, "tick_s": self.keeper.tick_s}
         return locator_config(given, f"{where}: locator")
 
     def limits_config(self, where: str, *, dry_run: bool, wanted: bool | None = None) -> Limits:
@@ -165,28 +165,4 @@ def _settings(data: Mapping[str, Any], where: str) -> Settings:
     try:
         return Settings.model_validate(data)
     except ValidationError as e:
-        raise _explained(e.errors(include_url=False)[0], where) from e
-
-
-def _explained(error: ErrorDetails, where: str) -> InputError:
-    key = ".".join(str(x) for x in error["loc"])
-    if error["type"] == "extra_forbidden":
-        model = _MODELS.get(str(error["loc"][0]), Settings) if len(error["loc"]) > 1 else Settings
-        return InputError(
-            f"{where}: {key}", "is not a known key", f"known keys: {', '.join(sorted(model.model_fields))}"
-        )
-    if error["type"] == "missing":
-        return InputError(f"{where}: {key}", "is missing", "give it")
-    right = _RIGHT.get(error["type"]) or error["msg"].removeprefix("Value error, ")
-    # A journal's URL may hold a password.
-    given = "is no text" if key == "keeper.journal" else f"is {error['input']!r}"
-    return InputError(f"{where}: {key}", given, right[:1].lower() + right[1:])
-
-
-_MODELS: dict[str, type[BaseModel]] = {
-    "keeper": KeeperSettings,
-    "telemetry": TelemetrySettings,
-    "sli": SliSettings,
-    "slo": SloSettings,
-}
-_RIGHT = {"model_type": "a table", "dict_type": "a table", "string_too_short": "a text that is not empty"}
+        raise explained(e.errors(include_url=False), Settings, where) from e

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from railkeeper.app.levels import LevelConfig
 from railkeeper.base.errors import InputError
@@ -63,6 +63,12 @@ class AlertSettings(BaseModel):
     long_s: float = Field(ge=60, le=_MAX_PERIOD_DAYS * DAY_S)
     short_s: float = Field(ge=60, le=_MAX_PERIOD_DAYS * DAY_S)
     severity: Literal["page", "ticket"] = "page"
+
+    @model_validator(mode="after")
+    def _check_windows(self) -> Self:
+        if self.short_s > self.long_s:
+            raise ValueError("short_s at most long_s")
+        return self
 
 
 class SloSettings(BaseModel):
