@@ -21,13 +21,14 @@ _MAKERS = {"nic": nic_entities, "node": node_entities, "switch": switch_entities
 def add_names(db: Any) -> None:
     """Give a DuckDB connection the function `name_of(kind, id)`; null where there is no such entity, or no fabric."""
     fabric = _fabric(db)
-    names = functools.cache(functools.partial(_names, fabric))
+
+    @functools.cache
+    def names(kind: str) -> tuple[int, Callable[[int], str]] | None:
+        return None if fabric is None else _names(fabric, kind)
 
     def name_of(kind: str | None, number: int | None) -> str | None:
-        if fabric is None or kind is None or number is None:
-            return None
-        found = names(kind)
-        return found[1](number) if found is not None and 0 <= number < found[0] else None
+        found = None if kind is None or number is None else names(kind)
+        return found[1](number) if found is not None and number is not None and 0 <= number < found[0] else None
 
     db.create_function("name_of", name_of, ["VARCHAR", "BIGINT"], "VARCHAR", null_handling="special")
 
