@@ -18,6 +18,7 @@ from railkeeper.adapters.runner import Runner
 from railkeeper.adapters.secret import Secret
 from railkeeper.adapters.web import Access, Room, WebClient
 from railkeeper.base.errors import InputError, OutsideError
+from railkeeper.telemetry.bind import Bound, binder
 
 
 def until(found, limit_s=20.0):
@@ -257,3 +258,16 @@ def test_answers_beyond_their_share_give_way():
     assert room.take(90, 90)
     assert room.take(20, 20)  # over the limit, but this one is within its half
     assert not room.take(1, 91)
+
+
+def test_names_of_a_real_scrape_are_bound(exporter):
+    """What node_exporter says of interfaces is bound or known to be unwanted: nothing of it is strange."""
+    readings, _ = scrape(f"http://{exporter}/metrics")
+    names = {
+        (r.dialect, name) for r in readings for name in r.values if name.startswith(("node_network_", "node_timex_"))
+    }
+
+    found = {name: binder().look(dialect, name) for dialect, name in names}
+    assert None not in found.values()
+    assert isinstance(found["node_network_mtu_bytes"], Bound)
+    assert found["node_network_mtu_bytes"].signal.full_name == "port.mtu_bytes"
