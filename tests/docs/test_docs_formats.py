@@ -199,7 +199,7 @@ def test_schema_numbers():
 
 
 def test_messages_name_what_the_collector_takes():
-    assert {"hello", "tick", "flows", "denied", "ack", "deny"} == set(
+    assert {"hello", "tick", "flows", "denied", "ack", "deny", "probe"} == set(
         re.findall(
             r"^\| (?:peer|agent|sender|keeper) \| `(\w+)` \|",
             section(PAGE, "Messages between keeper and peers"),
