@@ -125,12 +125,18 @@ def _trace(
     path = path.reshape(-1)
     start, nodes = _packed(ways)
     first, last = table[:, 0], table[np.arange(len(table)), (table >= 0).sum(axis=1) - 1]
-    near = network.near_start, network.near, network.near_link
-    _, _, _, link_start, links = links_of_paths(start, nodes, network.place, *near)
-    ends = links_of_ends(src, dst, first, last, network.place, network.rack, network.first_host_link, *near)[3]
+    size = len(network.switches)
+    _, _, _, link_start, links = links_of_paths(start, nodes, network.place, network.between, size)
+    rows, ends = np.arange(len(src)), np.empty((2, len(src)), dtype=np.int32)
+    for down, (node, switch) in enumerate(((src, first), (dst, last))):
+        links_of_ends(
+            rows, node.astype(np.int32), switch.astype(np.int32), np.full(len(src), -1, dtype=np.int32),
+            np.zeros(0, dtype=np.int32), down, network.place, network.rack, network.first_host_link, network.between,
+            size, ends[down],
+        )  # fmt: skip
     rate = -np.log1p(-share)
     along = np.concatenate([[0.0], np.cumsum(rate[links])])
-    total = (along[link_start[1:]] - along[link_start[:-1]])[path] + np.where(ends >= 0, rate[ends], 0.0).sum(axis=1)
+    total = (along[link_start[1:]] - along[link_start[:-1]])[path] + np.where(ends >= 0, rate[ends], 0.0).sum(axis=0)
     lost = rng.binomial(sent, -np.expm1(-total))
     listed = _packed(_possible(tree))
     none = np.zeros(len(src), dtype=np.int32)

@@ -55,10 +55,6 @@ class _Source:
     see: See
     where: str
 
-    @property
-    def near(self) -> tuple[Longs, Ints, Ints]:
-        return self.network.near_start, self.network.near, self.network.near_link
-
     def is_switch(self, ids: Ints) -> Flags:
         place: Ints = self.network.place
         return np.asarray(place[np.minimum(ids, len(place) - 1)] >= 0)
@@ -90,7 +86,9 @@ def evidence(trace: Trace, network: Topology, see: See, where: str) -> Usable:
 
 
 def _links(source: _Source, start: Longs, nodes: Ints, line: Ints) -> Csr:
-    code, path, node, out, links = kernels.links_of_paths(start, nodes, source.network.place, *source.near)
+    code, path, node, out, links = kernels.links_of_paths(
+        start, nodes, source.network.place, source.network.between, len(source.network.switches)
+    )
     if code != kernels.OK:
         raise InputError(f"{source.where}: line {line[path]}", _wrong(code, node), "a path over cables of the topology")
     return Csr(out, links)
@@ -98,19 +96,18 @@ def _links(source: _Source, start: Longs, nodes: Ints, line: Ints) -> Csr:
 
 def _ends(source: _Source, rows: Longs) -> Ints:
     trace, network = source.trace, source.network
-    path = trace.path[rows]
-    seen = path >= 0
-    first, last = trace.first[rows], trace.last[rows]
-    first[seen] = trace.path_nodes[trace.path_start[path[seen]]]
-    last[seen] = trace.path_nodes[trace.path_start[path[seen] + 1] - 1]
-    code, flow, node, ends = kernels.links_of_ends(
-        trace.src[rows], trace.dst[rows], first, last, network.place, network.rack, network.first_host_link,
-        *source.near,
-    )  # fmt: skip
-    if code != kernels.OK:
-        where = f"{source.where}: flow of line {trace.line[rows[flow]]}"
-        raise InputError(where, _wrong(code, node), "ends that meet the ends of its path")
-    return np.asarray(ends)
+    begin, end = trace.path_nodes[trace.path_start[:-1]], trace.path_nodes[trace.path_start[1:] - 1]
+    out = np.empty((2, len(rows)), dtype=np.int32)
+    sides = ((trace.src, trace.first, begin), (trace.dst, trace.last, end))
+    for down, (nodes, switch, path_switch) in enumerate(sides):
+        code, row, node = kernels.links_of_ends(
+            rows, nodes, switch, trace.path, path_switch, down, network.place, network.rack, network.first_host_link,
+            network.between, len(network.switches), out[down],
+        )  # fmt: skip
+        if code != kernels.OK:
+            where = f"{source.where}: flow of line {trace.line[rows[row]]}"
+            raise InputError(where, _wrong(code, node), "ends that meet the ends of its path")
+    return np.ascontiguousarray(out.T)
 
 
 def _wrong(code: int, node: int) -> str:

@@ -97,10 +97,10 @@ def _mixed(problem: Problem) -> Mixed:
     obs, sets = problem.obs, problem.sets
     one = np.flatnonzero((obs.kind != Kind.KNOWN) & (obs.lost > 0))
     lossy = obs.kind[one] == Kind.LOSSY_ONLY
-    of_set = np.where(lossy, obs.chosen_from[one], obs.route[one]).astype(np.int64)
+    of_set_row = np.where(lossy, obs.chosen_from[one], obs.route[one]).astype(np.int64)
     path = np.where(lossy, obs.route[one], -1)
-    alone = np.flatnonzero(of_set < 0)  # nothing else was possible, as far as we know: a set of that path only
-    of_set[alone] = len(sets) + np.arange(len(alone))
+    alone = np.flatnonzero(of_set_row < 0)  # nothing else was possible, as far as we know: a set of that path only
+    of_set_row[alone] = len(sets) + np.arange(len(alone))
     set_start = np.concatenate([sets.start, sets.start[-1] + 1 + np.arange(len(alone))])
     set_path = np.concatenate([sets.ids, path[alone]]).astype(np.int32)
     count, packets = kernels.size_bins(obs.kind, obs.route, obs.sent, obs.lost, len(set_start) - 1)
@@ -109,30 +109,34 @@ def _mixed(problem: Problem) -> Mixed:
     sprayed[obs.route[obs.kind == Kind.SPRAYED]] = True
     kind = np.concatenate([obs.kind[one], np.where(sprayed[s], Kind.SPRAYED, Kind.ONE_OF)])
     none = np.full((len(s), 2), -1, dtype=np.int32)
-    order = np.argsort(np.concatenate([of_set, s]), kind="stable")
-    rows = np.bincount(np.concatenate([of_set, s]), minlength=len(set_start) - 1)
+    order = np.argsort(np.concatenate([of_set_row, s]), kind="stable")
+    rows = np.bincount(np.concatenate([of_set_row, s]), minlength=len(set_start) - 1)
     ends = np.concatenate([obs.ends[one], none])[order]
-    in_start, in_part, in_share = kernels.parts_of_sets(
+    in_start, in_part, in_share = kernels.parts_of_set_rows(
         rows > 0, set_start, set_path, problem.paths.start, problem.paths.ids, problem.n_parts
     )
+    of_start, of_set = kernels.turned(in_start, in_part, problem.n_parts)
+    end_start, end_row = _by_end(ends, problem.n_parts)
     return Mixed(
-        kind[order].astype(np.uint8),
-        np.concatenate([obs.sent[one], packets[s, b] / count[s, b]])[order],
-        np.concatenate([obs.lost[one], np.zeros(len(s))])[order],
-        np.concatenate([np.ones(len(one)), count[s, b]])[order],
-        np.concatenate([path, np.full(len(s), -1)])[order].astype(np.int32),
-        ends,
-        np.concatenate([of_set, s])[order].astype(np.int32),
-        np.concatenate([[0], np.cumsum(rows)]),
-        set_start,
-        set_path,
-        problem.paths.start,
-        problem.paths.ids,
-        in_start,
-        in_part,
-        in_share,
-        *kernels.turned(in_start, in_part, problem.n_parts),
-        *_by_end(ends, problem.n_parts),
+        kind=kind[order].astype(np.uint8),
+        n=np.concatenate([obs.sent[one], packets[s, b] / count[s, b]])[order],
+        x=np.concatenate([obs.lost[one], np.zeros(len(s))])[order],
+        weight=np.concatenate([np.ones(len(one)), count[s, b]])[order],
+        path=np.concatenate([path, np.full(len(s), -1)])[order].astype(np.int32),
+        ends=ends,
+        of_row=np.concatenate([of_set_row, s])[order].astype(np.int32),
+        set_row=np.concatenate([[0], np.cumsum(rows)]),
+        set_start=set_start,
+        set_path=set_path,
+        path_start=problem.paths.start,
+        path_part=problem.paths.ids,
+        in_start=in_start,
+        in_part=in_part,
+        in_share=in_share,
+        of_start=of_start,
+        of_set=of_set,
+        end_start=end_start,
+        end_row=end_row,
     )
 
 

@@ -45,7 +45,7 @@ def lossy_rows(means: Any, now: float, known: Any, mixed: Any, rate: Any, bad: A
                 for w in range(ways):
                     shifted[w] = max(way_rate[w] + ends + shift, 1e-12)
                 taken = path_rate[mixed.path[i]] + ends + shift if mixed.path[i] >= 0 else 0.0
-                out[k] += _row(i, mixed, taken, 0, shifted, way_share, way_in, ways, 0.0)
+                out[k] += _row(mixed.kind[i], mixed.n[i], mixed.x[i], taken, 0, shifted, way_share, way_in, ways, 0.0)
                 if mixed.kind[i] != LOSSY_ONLY:
                     out[k] += mixed.n[i] * good * means[k]
     return out

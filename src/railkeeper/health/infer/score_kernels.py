@@ -115,7 +115,7 @@ def _ways(part: int, s: int, mixed: Any, path_rate: Any, own: float, way_rate: A
     return ways
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _one_of(n: float, x: float, rate: Any, share: Any, times: Any, ways: int, r: float) -> float:
     total = _NONE
     for w in range(ways):
@@ -123,7 +123,7 @@ def _one_of(n: float, x: float, rate: Any, share: Any, times: Any, ways: int, r:
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _some_loss(n: float, rate: Any, share: Any, times: Any, ways: int, r: float) -> float:
     total = 0.0
     for w in range(ways):
@@ -131,7 +131,7 @@ def _some_loss(n: float, rate: Any, share: Any, times: Any, ways: int, r: float)
     return log(total)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _sprayed(n: float, x: float, rate: Any, share: Any, times: Any, ways: int, r: float) -> float:
     total = 0.0
     for w in range(ways):
@@ -139,18 +139,18 @@ def _sprayed(n: float, x: float, rate: Any, share: Any, times: Any, ways: int, r
     return x * log(total) + (n - x) * log1p(-min(total, 1 - 1e-15))
 
 
-@njit(cache=True, nogil=True)
-def _row(i: int, mixed: Any, taken: float, on: int, rate: Any, share: Any, times: Any, ways: int, r: float) -> float:
+@njit(cache=True, nogil=True, inline="always")
+def _row(kind: int, n: float, x: float, taken: float, on: int, rate: Any, share: Any, times: Any, ways: int,
+         r: float) -> float:  # fmt: skip
     """Return the log-likelihood of a mixed row; `taken` and `on`: rate of the path taken, crossings of the part."""
-    n, x = mixed.n[i], mixed.x[i]
-    if mixed.kind[i] == ONE_OF:
+    if kind == ONE_OF:
         return _one_of(n, x, rate, share, times, ways, r)
-    if mixed.kind[i] == SPRAYED:
+    if kind == SPRAYED:
         return _sprayed(n, x, rate, share, times, ways, r)
     return chance(n, x, taken + on * r) - _some_loss(n, rate, share, times, ways, r)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _end_rate(i: int, mixed: Any, rate: Any) -> float:
     total = 0.0
     for j in range(2):
@@ -208,7 +208,9 @@ def _curve_mixed(part: int, grid: Any, mixed: Any, rate: Any, path_rate: Any, ou
                     on += mixed.path_part[b] == part
                 taken = path_rate[p] - on * own + ends
             for k in range(len(grid)):
-                out[k] += mixed.weight[i] * _row(i, mixed, taken, on, shifted, way_share, way_in, ways, grid[k])
+                out[k] += mixed.weight[i] * _row(
+                    mixed.kind[i], mixed.n[i], mixed.x[i], taken, on, shifted, way_share, way_in, ways, grid[k]
+                )
     for a in range(mixed.end_start[part], mixed.end_start[part + 1]):
         i = mixed.end_row[a]
         s = mixed.of_row[i]
@@ -218,7 +220,9 @@ def _curve_mixed(part: int, grid: Any, mixed: Any, rate: Any, path_rate: Any, ou
             shifted[w], way_in[w] = way_rate[w] + ends, 1
         taken = path_rate[mixed.path[i]] + ends if mixed.path[i] >= 0 else 0.0
         for k in range(len(grid)):
-            out[k] += mixed.weight[i] * _row(i, mixed, taken, 1, shifted, way_share, way_in, ways, grid[k])
+            out[k] += mixed.weight[i] * _row(
+                mixed.kind[i], mixed.n[i], mixed.x[i], taken, 1, shifted, way_share, way_in, ways, grid[k]
+            )
 
 
 @njit(cache=True, nogil=True)
@@ -318,7 +322,7 @@ def _screen_row(i: int, grid: Any, mixed: Any, rate: Any, share: Any, times: Any
                 gains[b, k] += weight * log(max(1.0 + shares[b] * lift, 1e-300))
         return
     taken = path_rate[mixed.path[i]] + ends if mixed.path[i] >= 0 else 0.0
-    now = _row(i, mixed, taken, 0, rate, share, times, ways, 0.0)
+    now = _row(mixed.kind[i], mixed.n[i], mixed.x[i], taken, 0, rate, share, times, ways, 0.0)
     seen = _some_loss(n, rate, share, times, ways, 0.0) if kind == LOSSY_ONLY else 0.0
     for k in range(len(grid)):
         for b in range(kinds):
@@ -344,7 +348,7 @@ def _screen_row(i: int, grid: Any, mixed: Any, rate: Any, share: Any, times: Any
         if mixed.ends[i, 0] >= 0 or mixed.ends[i, 1] >= 0:
             for w in range(ways):
                 times[w] = 1
-            own = _row(i, mixed, taken, 1, rate, share, times, ways, grid[k]) - now
+            own = _row(mixed.kind[i], mixed.n[i], mixed.x[i], taken, 1, rate, share, times, ways, grid[k]) - now
             for w in range(ways):
                 times[w] = 0
             for j in range(2):

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MAX_ID = 1 << 24
 """Ids of nodes stay below: a table over them is kept."""
 
+MAX_SWITCHES = 1 << 14
+"""A table of all pairs of switches is kept."""
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -26,7 +29,7 @@ class Topology:
     `switches` (S,) and `hosts` (H,) int32: ids, ascending. `rack` (H,): place of a host's switch in `switches`.
     `link_from`, `link_to` (L,) int32: ids of nodes. Host h has the links `first_host_link + 2 h` (up) and the next one
     (down). `place` (largest id + 2,) int32: place of an id among the switches, -2 - its place among the hosts, or -1.
-    `near_start` (S + 1,), `near`, `near_link`: neighbours of a switch (places, ascending) and the links to them.
+    `between` (S * S,): the link from one place of a switch to another, -1 for none.
     """
 
     switches: Ints
@@ -36,9 +39,7 @@ class Topology:
     link_to: Ints
     first_host_link: int
     place: Ints
-    near_start: Longs
-    near: Ints
-    near_link: Ints
+    between: Ints
 
     @property
     def n_links(self) -> int:
@@ -99,10 +100,10 @@ def topology(cables: Longs, hosts: Longs) -> Topology:
     place = np.full(int(max(link_from.max(), switches.max())) + 2, -1, dtype=np.int32)
     place[switches] = np.arange(len(switches))
     place[hosts[:, 0]] = -2 - np.arange(len(hosts))
-    a, b = place[link_from[: 2 * len(u)]], place[link_to[: 2 * len(u)]]
-    order = np.lexsort((b, a))
-    start = np.zeros(len(switches) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(a, minlength=len(switches)), out=start[1:])
+    if len(switches) > MAX_SWITCHES:
+        raise InputError("topology", f"{len(switches)} switches", f"at most {MAX_SWITCHES}")
+    between = np.full(len(switches) ** 2, -1, dtype=np.int32)
+    between[place[link_from[: 2 * len(u)]] * len(switches) + place[link_to[: 2 * len(u)]]] = np.arange(2 * len(u))
     return Topology(
         switches=switches.astype(np.int32),
         hosts=hosts[:, 0].astype(np.int32),
@@ -111,9 +112,7 @@ def topology(cables: Longs, hosts: Longs) -> Topology:
         link_to=link_to.astype(np.int32),
         first_host_link=2 * len(u),
         place=place,
-        near_start=start,
-        near=b[order],
-        near_link=order.astype(np.int32),
+        between=between,
     )
 
 
@@ -133,14 +132,16 @@ def tiers(network: Topology) -> Ints:
     level[network.rack] = 0
     if not len(network.rack):
         level[:] = 0
-    step, edge = 0, np.flatnonzero(level == 0)
-    while len(edge):
-        near = np.concatenate([network.near[network.near_start[s] : network.near_start[s + 1]] for s in edge])
-        edge = np.unique(near[level[near] < 0])
+    inner = slice(0, network.first_host_link)
+    a, b = network.place[network.link_from[inner]], network.place[network.link_to[inner]]
+    step = 0
+    while len(fresh := b[(level[a] == step) & (level[b] < 0)]):
         step += 1
-        level[edge] = step
+        level[fresh] = step
     levels = np.full(len(network.place), -1)
     levels[network.switches] = level + 1
     levels[network.hosts] = 0
-    a, b = levels[network.link_from], levels[network.link_to]
-    return np.asarray(np.unique(a * (step + 3) + b, return_inverse=True)[1], dtype=np.int32)
+    return np.asarray(
+        np.unique(levels[network.link_from] * (step + 3) + levels[network.link_to], return_inverse=True)[1],
+        dtype=np.int32,
+    )

@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from railkeeper.health.infer.word_kernels import NEWLINE, blank, byte_at, decimal, line_end, skip, whole
+from railkeeper.health.infer.word_kernels import (
+    NEWLINE,
+    blank,
+    byte_at,
+    decimal,
+    int32_at,
+    int64_at,
+    line_end,
+    put_int32,
+    skip,
+    whole,
+)
 
 OK, UNKNOWN_RECORD, BAD_NUMBER, BAD_FIELDS, EMPTY_PATH, NO_FLOW, SECOND_PATH, LOST_MORE = range(8)
 LIMIT = 1 << 31
@@ -82,15 +93,15 @@ def _counts(i: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _nodes(i: int, nodes: Any, begin: int) -> Any:
-    """Write the nodes of a path from `begin` on; returns (code, place, number of nodes, hash)."""
+def _nodes(i: int, out: int) -> Any:
+    """Write the nodes of a path to the address `out`; returns (code, place, number of nodes, hash)."""
     h, length = np.int64(1469598103934665603), 0
     i = skip(i)
     while byte_at(i) != NEWLINE:
         value, i = whole(i)
         if value < 0 or value >= LIMIT:
             return BAD_NUMBER, i, 0, h
-        nodes[begin + length] = value
+        put_int32(out + 4 * length, value)
         h = (h ^ value) * np.int64(1099511628211)
         length += 1
         i = skip(i)
@@ -99,20 +110,21 @@ def _nodes(i: int, nodes: Any, begin: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _place(slots: Any, hashes: Any, start: Any, nodes: Any, h: int, length: int, begin: int) -> int:
-    """Return the slot of a path in the table, or the empty one where it belongs."""
-    mask = len(slots) - 1
+def _place(slots: int, mask: int, hashes: int, start: int, nodes: int, h: int, length: int, begin: int) -> int:
+    """Return the slot of a path in the table, or the empty one where it belongs; arrays are given by address."""
     at = h & mask
-    while slots[at] >= 0:
-        p = slots[at]
-        if hashes[p] == h and start[p + 1] - start[p] == length:
+    while True:
+        p = int32_at(slots + 4 * at)
+        if p < 0:
+            return at
+        own = int64_at(start + 8 * p)
+        if int64_at(hashes + 8 * p) == h and int64_at(start + 8 * p + 8) - own == length:
             j = 0
-            while j < length and nodes[start[p] + j] == nodes[begin + j]:
+            while j < length and int32_at(nodes + 4 * (own + j)) == int32_at(nodes + 4 * (begin + j)):
                 j += 1
             if j == length:
                 return at
         at = (at + 1) & mask
-    return at
 
 
 @njit(cache=True, nogil=True)
@@ -149,6 +161,9 @@ def parse(text: Any, size: int) -> Any:
     fp_hash, fp_line = np.empty(space, dtype=np.int64), np.empty(space, dtype=np.int32)
     slots = np.full(1 << 16, -1, dtype=np.int32)
     start[0] = fp_start[0] = 0
+    nodes_at, fp_nodes_at, hashes_at, start_at = (
+        nodes.ctypes.data, fp_nodes.ctypes.data, hashes.ctypes.data, start.ctypes.data
+    )  # fmt: skip
     k, p, q, line, code = -1, 0, 0, 0, OK
     i = text.ctypes.data
     end = i + size
@@ -170,16 +185,16 @@ def parse(text: Any, size: int) -> Any:
             elif code == OK:
                 sent[k], lost[k] = n, x
         elif record == _FP:
-            code, i, length, fp_hash[q] = _nodes(i, fp_nodes, fp_start[q])
+            code, i, length, fp_hash[q] = _nodes(i, fp_nodes_at + 4 * fp_start[q])
             fp_start[q + 1], fp_line[q] = fp_start[q] + length, line
             q += 1
         elif record == _FPT:
             begin = start[p]
-            code, i, length, h = _nodes(i, nodes, begin)
+            code, i, length, h = _nodes(i, nodes_at + 4 * begin)
             if k < 0:
                 code = NO_FLOW
             if code == OK:
-                at = _place(slots, hashes, start, nodes, h, length, begin)
+                at = _place(slots.ctypes.data, len(slots) - 1, hashes_at, start_at, nodes_at, h, length, begin)
                 own = slots[at]
                 if own < 0:
                     own = p

@@ -51,6 +51,39 @@ def byte_at(_context: Any, _place: Any) -> Any:
 
 
 @intrinsic
+def int32_at(_context: Any, _place: Any) -> Any:
+    """Return the 32-bit number at an address."""
+
+    def code(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        number = builder.load(builder.inttoptr(args[0], ir.IntType(32).as_pointer()), align=4)
+        return builder.sext(number, ir.IntType(64))
+
+    return types.int64(types.int64), code
+
+
+@intrinsic
+def int64_at(_context: Any, _place: Any) -> Any:
+    """Return the 64-bit number at an address."""
+
+    def code(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()), align=8)
+
+    return types.int64(types.int64), code
+
+
+@intrinsic
+def put_int32(_context: Any, _place: Any, _value: Any) -> Any:
+    """Write a 32-bit number to an address."""
+
+    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        number = builder.trunc(args[1], ir.IntType(32))
+        builder.store(number, builder.inttoptr(args[0], ir.IntType(32).as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), code
+
+
+@intrinsic
 def zeros_below(_context: Any, _word: Any) -> Any:
     """Return how many zero bits stand below the lowest set bit."""
 
