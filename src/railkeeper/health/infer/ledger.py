@@ -94,25 +94,21 @@ def _packets(plain: Floats, known: Known, mixed: Mixed) -> Floats:
 
 
 def _mixed(problem: Problem) -> Mixed:
-    obs, sets = problem.obs, problem.sets
+    obs = problem.obs
     one = np.flatnonzero((obs.kind != Kind.KNOWN) & (obs.lost > 0))
     lossy = obs.kind[one] == Kind.LOSSY_ONLY
-    of_set_row = np.where(lossy, obs.chosen_from[one], obs.route[one]).astype(np.int64)
+    set_of_row = np.where(lossy, obs.chosen_from[one], obs.route[one]).astype(np.int64)
     path = np.where(lossy, obs.route[one], -1)
-    alone = np.flatnonzero(of_set_row < 0)  # nothing else was possible, as far as we know: a set of that path only
-    of_set_row[alone] = len(sets) + np.arange(len(alone))
-    set_start = np.concatenate([sets.start, sets.start[-1] + 1 + np.arange(len(alone))])
-    set_path = np.concatenate([sets.ids, path[alone]]).astype(np.int32)
+    set_start, set_path = _sets(problem, set_of_row, path)
     count, packets = kernels.size_bins(obs.kind, obs.route, obs.sent, obs.lost, len(set_start) - 1)
     s, b = np.nonzero(count)
     sprayed = np.zeros(len(set_start) - 1, dtype=np.bool_)
     sprayed[obs.route[obs.kind == Kind.SPRAYED]] = True
     kind = np.concatenate([obs.kind[one], np.where(sprayed[s], Kind.SPRAYED, Kind.ONE_OF)])
-    none = np.full((len(s), 2), -1, dtype=np.int32)
-    order = np.argsort(np.concatenate([of_set_row, s]), kind="stable")
-    rows = np.bincount(np.concatenate([of_set_row, s]), minlength=len(set_start) - 1)
-    ends = np.concatenate([obs.ends[one], none])[order]
-    in_start, in_part, in_share = kernels.parts_of_set_rows(
+    set_of_row = np.concatenate([set_of_row, s])
+    order, rows = np.argsort(set_of_row, kind="stable"), np.bincount(set_of_row, minlength=len(set_start) - 1)
+    ends = np.concatenate([obs.ends[one], np.full((len(s), 2), -1, dtype=np.int32)])[order]
+    in_start, in_part, in_share = kernels.parts_of_sets(
         rows > 0, set_start, set_path, problem.paths.start, problem.paths.ids, problem.n_parts
     )
     of_start, of_set = kernels.turned(in_start, in_part, problem.n_parts)
@@ -124,7 +120,7 @@ def _mixed(problem: Problem) -> Mixed:
         weight=np.concatenate([np.ones(len(one)), count[s, b]])[order],
         path=np.concatenate([path, np.full(len(s), -1)])[order].astype(np.int32),
         ends=ends,
-        of_row=np.concatenate([of_set_row, s])[order].astype(np.int32),
+        of_row=set_of_row[order].astype(np.int32),
         set_row=np.concatenate([[0], np.cumsum(rows)]),
         set_start=set_start,
         set_path=set_path,
@@ -138,6 +134,18 @@ def _mixed(problem: Problem) -> Mixed:
         end_start=end_start,
         end_row=end_row,
     )
+
+
+def _sets(problem: Problem, set_of_row: Longs, path: Longs) -> tuple[Longs, Ints]:
+    """Return the sets' starts and paths, with a set of its own for each row without one, which is put to it in place.
+
+    Nothing else was possible for such a row, as far as we know.
+    """
+    sets = problem.sets
+    alone = np.flatnonzero(set_of_row < 0)
+    set_of_row[alone] = len(sets) + np.arange(len(alone))
+    start = np.concatenate([sets.start, sets.start[-1] + 1 + np.arange(len(alone))])
+    return start, np.concatenate([sets.ids, path[alone]]).astype(np.int32)
 
 
 def _by_end(ends: Ints, parts: int) -> tuple[Longs, Ints]:
