@@ -96,7 +96,7 @@ def test_several_faults_at_once():
     assert all(any(is_same(FABRIC, t, x) for t in told.values()) for x in faults), told
 
 
-def test_a_quiet_hour_with_noise_is_quiet():
+def test_a_quiet_quarter_of_an_hour_with_noise_is_quiet():
     world = World(FABRIC, seed=11, noise=Noise(loss=2e-4, slowed=3.0, hiccup=0.002))
     _, told, _ = _watch(world, 900)
     assert not told, [(t.kind, t.target, t.direction, t.status, t.since_tick, t.evidence) for t in told.values()]
