@@ -21,7 +21,7 @@ LEAST_SHARE = 0.2
 FOR_SURE = 3.0
 """Natural logarithm of the odds that must stand for the composite."""
 
-_SHARES = np.linspace(LEAST_SHARE, 1.0, 81)
+_SHARES = np.linspace(LEAST_SHARE, 1.0 - 1e-9, 81)
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,7 @@ def _judge(composites: Csr, used: npt.NDArray[np.bool_], left: set[int], j: int)
     own = own[used[own]]
     hit = tuple(int(p) for p in own if int(p) in left)
     alone = math.log((len(left) - len(hit) + 1) / max(int(used.sum()), 1))
-    with np.errstate(divide="ignore"):
-        chances = len(hit) * np.log(_SHARES) + (len(own) - len(hit)) * np.log1p(-_SHARES)
-    if len(hit) < len(own):
-        chances[-1] = -math.inf
+    good = len(own) - len(hit)
+    chances = len(hit) * np.log(_SHARES) + good * np.log1p(-_SHARES)
     together = float(np.logaddexp.reduce(chances)) - math.log(len(_SHARES) * len(composites))
     return Whole(j, hit, together - len(hit) * alone)

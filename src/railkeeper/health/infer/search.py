@@ -15,6 +15,9 @@ from railkeeper.health.infer.composites import Whole, wholes
 if TYPE_CHECKING:
     from railkeeper.health.infer.problem import Floats
 
+RARER_BESIDE = 10.0
+"""Beside faults that were found, another must be so many times rarer than the first."""
+
 _FEW, _SOME, _MANY = 10, 40, 128
 _WORTH = 4.0
 _LIKE = 0.8  # a part that keeps so much of its gain after others were added would have been next anyway
@@ -48,12 +51,17 @@ def find(belief: Belief, level: Floats, most: int) -> None:
         weight = belief.weights()
         for choice in suspects(belief, level, weight):
             now = choice if len(belief.faults) == before else weigh(belief, choice.part, weight)
-            if now.gain >= _LIKE * choice.gain and now.log_tail < level[choice.part]:
+            if now.gain >= _LIKE * choice.gain and now.log_tail < level[choice.part] - _beside(len(belief.faults)):
                 belief.put(now.part, now.rate)
         if len(belief.faults) == before:
             return
         refit(belief)
         set_mean(belief)
+
+
+def _beside(others: int) -> float:
+    """Return by how much rarer a fault must be, as a logarithm, beside others: they are not fitted to perfection."""
+    return math.log(RARER_BESIDE) if others else 0.0
 
 
 def suspects(belief: Belief, level: Floats, weight: Floats) -> list[Choice]:
@@ -78,7 +86,8 @@ def prune(belief: Belief, level: Floats) -> None:
     """Drop faults that are not rare beside the others, the least rare first."""
     while belief.faults:
         weight = belief.weights()
-        excess = [weigh(belief, part, weight).log_tail - level[part] for part in belief.faults]
+        beside = _beside(len(belief.faults) - 1)
+        excess = [weigh(belief, part, weight).log_tail - level[part] + beside for part in belief.faults]
         worst = int(np.argmax(excess))
         if excess[worst] < 0:
             return
