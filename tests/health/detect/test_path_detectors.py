@@ -186,13 +186,42 @@ def test_a_plane_that_is_a_little_short_everywhere():
     assert "as a whole carries" in judged.findings[0].evidence[0]
 
 
-def test_a_port_that_is_down_is_not_asymmetry_nor_are_those_who_send_to_it():
-    ticks = world(PlaneBalance, fabric=PLANES)
-    up = filled(ticks, 1.0, **{"n9/nic0/p0": 0.0})
-    values = sent(ticks, **{"n9/nic0/p0": 0.0, "n8/nic0/p0": 0.1, "n10/nic0/p0": 0.6})
+FALLEN = {"n9/nic0/p0": 0.0}
 
+
+def test_a_port_that_falls_is_not_asymmetry_nor_are_those_who_send_to_it():
+    ticks = world(PlaneBalance, fabric=PLANES)
+    up, values = filled(ticks, 1.0, **FALLEN), sent(ticks, **FALLEN, **{"n8/nic0/p0": 0.1, "n10/nic0/p0": 0.6})
+    ticks.run({"tx_bytes": sent(ticks)}, {"oper_up": ticks.fill(1.0)}, ticks=5)
+
+    assert ticks.run({"tx_bytes": sent(ticks, **FALLEN)}, {"oper_up": up}, ticks=1).findings == ()
     assert ticks.run({"tx_bytes": values}, {"oper_up": up}, ticks=40).findings == ()
     assert ticks.verdict(ticks.id("n9/nic0/p0")) == "skipped"
+
+
+def test_a_port_that_has_long_been_down_excuses_nobody():
+    ticks = world(PlaneBalance, fabric=PLANES)
+    up = filled(ticks, 1.0, **FALLEN)
+    ticks.run({"tx_bytes": sent(ticks)}, {"oper_up": ticks.fill(1.0)}, ticks=5)
+    ticks.run({"tx_bytes": sent(ticks, **FALLEN)}, {"oper_up": up}, ticks=20)
+
+    ticks.run({"tx_bytes": sent(ticks, **FALLEN, **{NIC: 0.5})}, {"oper_up": up}, ticks=20)
+
+    assert ticks.found() == [NIC]
+    assert "1 ports of its plane are down" in ticks.last.findings[0].evidence[1]
+
+
+def test_one_fall_excuses_a_few_senders_not_a_plane():
+    ticks = world(PlaneBalance, fabric=PLANES)
+    ports = ticks.entities
+    up, values = filled(ticks, 1.0, **FALLEN), sent(ticks, **FALLEN)
+    ticks.run({"tx_bytes": sent(ticks)}, {"oper_up": ticks.fill(1.0)}, ticks=5)
+    values[(ports.role == NIC_END) & (ports.domain == 0)] *= 0.5
+
+    judged = ticks.run({"tx_bytes": values}, {"oper_up": up}, ticks=20)
+
+    assert len(judged.findings) == 1
+    assert "as a whole" in judged.findings[0].evidence[0]
 
 
 def test_idle_nics_are_not_judged():

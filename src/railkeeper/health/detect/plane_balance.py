@@ -11,7 +11,8 @@ from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.finding import V_DEGRADED, V_OK, V_SKIPPED, Finding
 from railkeeper.health.detect.judging import concluded, first_verdicts, number, percent, roles_judged
 from railkeeper.health.detect.known import column, settled
-from railkeeper.health.detect.lasting import Lasting, last
+from railkeeper.health.detect.lasting import Lasting, Open, last
+from railkeeper.health.detect.plane_excuses import Excuses, no_excuses, without_excuse
 from railkeeper.health.detect.plane_kernels import compare_planes
 from railkeeper.health.detect.planes import PlaneTable, plane_table, to_the_mean_of_others
 from railkeeper.telemetry.entities import NIC_END
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 # A plane, or a T0, is short as a whole when more than half of the NICs that send through it are.
 _MOST = 0.5
 _LEAST = 4
-# Senders avoid the plane of a NIC whose port is down: so many of them may look odd for each such port.
-_SENDERS = 4
 _NAMED = 5
 
 
@@ -44,6 +43,7 @@ class State:
     judged: npt.NDArray[np.uint8]
     odd: Lasting
     short: Lasting
+    excuses: Excuses
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class _Tick:
 
     - ratio: (N, P) each port's bytes to the mean of its NIC's others; NaN: not judged
     - total: (D,) bytes by domain over busy NICs with all ports; down: (D,) ports out of service
+      of busy NICs
     """
 
     ratio: Floats
@@ -86,7 +87,8 @@ class PlaneBalance:
             judged = roles_judged(entities.role, NIC_END)
         p = settled(self.about, parameters)
         odd, short = (Lasting(p["persist_s"], p["hold_s"]) for _ in range(2))
-        return State(p, table, _rails(entities, table), judged, odd, short)
+        excuses = no_excuses(int(entities.domain.max(initial=-1)) + 1)
+        return State(p, table, _rails(entities, table), judged, odd, short, excuses)
 
     def judge(self, state: State, view: View) -> tuple[State, Judged]:
         """Compare the planes of each NIC, then those of all NICs together."""
@@ -97,9 +99,9 @@ class PlaneBalance:
         verdicts = first_verdicts([sent], state.judged)
         idle = state.table.ports[np.isnan(tick.ratio) & (state.table.ports >= 0)]
         verdicts[idle[verdicts[idle] == V_OK]] = V_SKIPPED
-        odd, since_s = _odd(state, view, tick)
-        verdicts[odd] = V_DEGRADED
-        findings = [*_of_ports(state, view, tick, odd, since_s), *_of_planes(state, view, tick, odd)]
+        odd = _odd(state, view, tick)
+        verdicts[odd.ids] = V_DEGRADED
+        findings = [*_of_ports(state, view, tick, odd), *_of_planes(state, view, tick, odd.ids)]
         return state, concluded(findings, verdicts, "port")
 
 
@@ -125,37 +127,33 @@ def _look(state: State, view: View, sent: Floats) -> _Tick:
     return tick
 
 
-def _odd(state: State, view: View, tick: _Tick) -> tuple[Ids, npt.NDArray[np.float64]]:
-    p, ports = state.p, state.table.ports
-    low = ports[tick.ratio < p["low"]]
-    hit = np.sort(low[~_explained(view, tick, low)])
-    dark = np.intersect1d(state.odd.ids, ports[np.isnan(tick.ratio)]) if len(state.odd.ids) else None
-    found = last(state.odd, view, hit, dark=dark)
-    return found.ids, found.since_s
-
-
-def _explained(view: View, tick: _Tick, low: Ids) -> npt.NDArray[np.bool_]:
-    """(m,) whether so few NICs are low on a plane that ports of it that are down explain them."""
-    domain = view.entities.domain[low]
-    struck = np.bincount(domain[domain >= 0], minlength=len(tick.down))
-    return (domain >= 0) & (struck <= _SENDERS * tick.down)[domain]
-
-
-def _of_ports(state: State, view: View, tick: _Tick, odd: Ids, since_s: npt.NDArray[np.float64]) -> list[Finding]:
-    """Return findings of odd ports: one for a plane or a T0 where most NICs are odd, else one a port."""
-    if not len(odd):
-        return []
+def _odd(state: State, view: View, tick: _Tick) -> Open:
     ports = state.table.ports
-    judged = ports[~np.isnan(tick.ratio)]
-    ratio = np.full(len(view.entities), np.nan, dtype=np.float32)
-    ratio[ports[ports >= 0]] = tick.ratio[ports >= 0]
+    mask = tick.ratio < state.p["low"]
+    low, ratio = ports[mask], tick.ratio[mask]
+    order = np.argsort(low)
+    hit = without_excuse(state.excuses, low[order], view.entities.domain, tick.down, (view.now_s, view.tick_s))
+    dark = np.intersect1d(state.odd.ids, ports[np.isnan(tick.ratio)]) if len(state.odd.ids) else None
+    return last(state.odd, view, hit, ratio[order][np.searchsorted(low[order], hit)], dark)
+
+
+def _of_ports(state: State, view: View, tick: _Tick, odd: Open) -> list[Finding]:
+    """Return findings of odd ports: one for a plane or a T0 where most NICs are odd, else one a port."""
+    if not len(odd.ids):
+        return []
+    judged = state.table.ports[~np.isnan(tick.ratio)]
     found = []
-    for members, words in _grouped(view, odd, judged):
-        worst = members[np.nanargmin(np.where(np.isnan(ratio[odd[members]]), 9.0, ratio[odd[members]]))]
-        port = int(odd[worst])
-        value = float(ratio[port])
-        lines = (f"{view.entities.name_of(port)} sends {percent(value)} of what its NIC's other planes send",)
-        found.append(_finding(port, value, float(since_s[members].min()), (*words, *lines), odd[members]))
+    for members, words in _grouped(view, odd.ids, judged):
+        worst = members[np.argmin(odd.values[members])]
+        port, value = int(odd.ids[worst]), float(odd.values[worst])
+        lines: tuple[str, ...] = (
+            f"{view.entities.name_of(port)} sends {percent(value)} of what its NIC's other planes send",
+        )
+        down = int(tick.down[view.entities.domain[port]])
+        if down and not words:
+            lines += (f"{down} ports of its plane are down on NICs that work: who sends to those avoids the plane too",)
+        since_s = float(odd.since_s[members].min())
+        found.append(_finding(port, value, since_s, (*words, *lines), odd.ids[members]))
     return found
 
 
