@@ -57,6 +57,7 @@ def find(belief: Belief, level: Floats, most: int) -> None:
             return
         refit(belief)
         set_mean(belief)
+        refit(belief)
 
 
 def _beside(others: int) -> float:

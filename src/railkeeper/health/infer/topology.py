@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_ID = 1 << 24
 """Ids of nodes stay below: a table over them is kept."""
 
-MAX_SWITCHES = 1 << 14
+MAX_SWITCHES = 1 << 13
 """A table of all pairs of switches is kept."""
 
 

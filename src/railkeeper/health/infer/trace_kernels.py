@@ -159,7 +159,7 @@ def parse(text: Any, size: int) -> Any:
     hashes, path_line = np.empty(space, dtype=np.int64), np.empty(space, dtype=np.int32)
     fp_nodes, fp_start = np.empty(size // 2 + 2, dtype=np.int32), np.empty(space, dtype=np.int64)
     fp_hash, fp_line = np.empty(space, dtype=np.int64), np.empty(space, dtype=np.int32)
-    slots = np.full(1 << 16, -1, dtype=np.int32)
+    slots = np.full(1 << 10, -1, dtype=np.int32)
     start[0] = fp_start[0] = 0
     nodes_at, fp_nodes_at, hashes_at, start_at = (
         nodes.ctypes.data, fp_nodes.ctypes.data, hashes.ctypes.data, start.ctypes.data
