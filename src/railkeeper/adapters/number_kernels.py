@@ -66,7 +66,7 @@ def _exponent(b: Bytes, i: int, end: int) -> tuple[int, int]:
         return -1, 0
     power = 0
     while i < end and 48 <= b[i] <= 57:
-        power = min(power * 10 + (b[i] - 48), 100_000)
+        power = min(power * 10 + (int(b[i]) - 48), 100_000)
         i += 1
     return (i if i == end else -1), (-power if minus else power)
 

@@ -20,8 +20,8 @@ from railkeeper.base.errors import InputError, OutsideError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MAX_BODY_BYTES = 16 * 2**20
-MAX_HELD_BYTES = 512 * 2**20
+MAX_BODY_BYTES = 8 * 2**20
+MAX_HELD_BYTES = 256 * 2**20
 SHOWN_CHARACTERS = 200  # of an answer that is no success
 KEEP_ALIVE_S = 75.0
 AGENT = "railkeeper"

@@ -61,6 +61,8 @@ class PrometheusSource(_Web):
     labels: dict[str, str] = {}
     dialect: str = ""
     honor_timestamps: bool = True
+    keep: list[str] = []
+    max_body_bytes: int = Field(default=8 * 2**20, ge=1024, le=2**30)
 
 
 class PrometheusQuerySource(_Web):

@@ -85,8 +85,8 @@ def _access(source: Any) -> Access:
 def _(source: PrometheusSource, made: Sources) -> None:
     for url in source.targets:
         settings = ScrapeSettings(
-            url, source.interval_s, source.timeout_s, source.labels, source.dialect,
-            honor_timestamps=source.honor_timestamps, access=_access(source),
+            url, source.interval_s, source.timeout_s, source.labels, source.dialect, tuple(source.keep),
+            honor_timestamps=source.honor_timestamps, max_body_bytes=source.max_body_bytes, access=_access(source),
         )  # fmt: skip
         made.targets.append(ScrapeTarget(source.name, url, settings, made.web, made.texts()))
 
