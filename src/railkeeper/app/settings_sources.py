@@ -142,11 +142,17 @@ class InfinibandSource(_Source):
     traffic: bool = True
 
 
-class SlurmSource(_Web):
+class SlurmSource(_Source):
     """Slurm: nodes and jobs, by its tools on this host, or by its REST API at `url`."""
 
     kind: Literal["slurm"]
     url: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    server_name: str = ""
+    verify: bool = True
+    user: str = ""
     token_file: str = ""
     token_env: str = ""
     interval_s: Seconds = 30.0

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from railkeeper.telemetry.jobs import Workload
     from railkeeper.telemetry.reading import Stream, Target
 
-_WEB = ("ca_file", "cert_file", "key_file", "server_name", "verify", "user", "password_file", "password_env",
+_TLS = ("ca_file", "cert_file", "key_file", "server_name", "verify")
+_WEB = (*_TLS, "user", "password_file", "password_env",
         "bearer_file", "bearer_env")  # fmt: skip
 
 
@@ -148,7 +149,7 @@ def _(source: SlurmSource, made: Sources) -> None:
     if source.url:
         lister = SlurmRest(
             source.name, source.url, source.url, made.web, user=source.user, token_file=source.token_file,
-            token_env=source.token_env, access=Access(ca_file=source.ca_file, verify=source.verify), **times,
+            token_env=source.token_env, access=Access(**{name: getattr(source, name) for name in _TLS}), **times,
         )  # fmt: skip
     else:
         lister = SlurmTools(source.name, "slurm", **times)
