@@ -46,12 +46,16 @@ def test_a_part_that_was_measured_well_is_judged_by_how_rare_its_rate_is():
 
 
 def test_peaks_and_intervals_between_the_points_of_the_grid():
-    curve = 100 * np.log(tail.GRID) - 100 / 3.3e-3 * tail.GRID
-    low, high = tail.interval(curve)
+    def curve(grid):
+        return 100 * np.log(grid) - 100 / 3.3e-3 * grid
 
-    assert tail.peak(curve) == pytest.approx(3.3e-3, rel=0.02)
-    assert low == pytest.approx(3.3e-3 * (1 - 0.19), rel=0.05)
-    assert high == pytest.approx(3.3e-3 * (1 + 0.21), rel=0.05)
+    grid = tail.near(curve(tail.GRID))
+    low, high = tail.interval(curve(grid), grid)
+
+    assert tail.peak(curve(tail.GRID)) == pytest.approx(3.3e-3, rel=0.02)
+    assert tail.peak(curve(grid), grid) == pytest.approx(3.3e-3, rel=1e-3)
+    assert low == pytest.approx(3.3e-3 * (1 - 0.185), rel=0.02)
+    assert high == pytest.approx(3.3e-3 * (1 + 0.207), rel=0.02)
 
 
 def test_a_row_of_certain_rate_is_binomial_and_of_uncertain_rate_wider():

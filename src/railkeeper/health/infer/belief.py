@@ -58,11 +58,11 @@ class Belief:
             self.book.known, self.book.mixed, self.rate, self.bad, self.known_rate, self.known_good, self.path_rate
         )
 
-    def curve(self, part: int) -> Floats:
-        """Return the log-likelihood of a part's rate over `tail.GRID`, everything else as believed."""
+    def curve(self, part: int, grid: Floats = tail.GRID) -> Floats:
+        """Return the log-likelihood of a part's rate over a grid of rates, everything else as believed."""
         book = self.book
         out: Floats = score_kernels.curve(
-            part, tail.GRID, book.plain, book.known, book.mixed, self.rate, self.spread,
+            part, grid, book.plain, book.known, book.mixed, self.rate, self.spread,
             self.known_rate, self.known_good, self.path_rate, not self.bad[part],
         )  # fmt: skip
         return out

@@ -49,10 +49,16 @@ def _part(belief: Belief, part: int) -> Blame:
     own = next(c for c in choices if c.part == part)
     same = [c.part for c in choices if c.part != part and abs(c.gain - own.gain) < _TIE]
     belief.put(part, own.rate)
-    low, high = tail.interval(belief.curve(part))
-    return Blame(
-        part, tail.share(own.rate), tail.share(low), tail.share(high), _sureness(choices, own), tuple(sorted(same))
-    )
+    rate, low, high = _rate(belief, part)
+    return Blame(part, rate, low, high, _sureness(choices, own), tuple(sorted(same)))
+
+
+def _rate(belief: Belief, part: int) -> tuple[float, float, float]:
+    """Return the share of packets that a part at fault loses, with its 95% interval."""
+    grid = tail.near(belief.curve(part))
+    curve = belief.curve(part, grid)
+    low, high = tail.interval(curve, grid)
+    return tail.share(tail.peak(curve, grid)), tail.share(low), tail.share(high)
 
 
 def _sureness(choices: list[Choice], own: Choice) -> float:
@@ -60,11 +66,7 @@ def _sureness(choices: list[Choice], own: Choice) -> float:
 
 
 def _composite(belief: Belief, whole: Whole) -> Blame:
-    parts = np.array(whole.parts)
-    packets = belief.book.packets[parts]
-    bounds = np.array([tail.interval(belief.curve(part)) for part in whole.parts])
-    rate, low, high = (
-        tail.share(float(np.average(r, weights=packets))) for r in (belief.rate[parts], bounds[:, 0], bounds[:, 1])
-    )
+    packets = belief.book.packets[list(whole.parts)]
+    rate, low, high = np.average([_rate(belief, part) for part in whole.parts], axis=0, weights=packets).tolist()
     sure = 1.0 / (1.0 + math.exp(-min(whole.log_odds, 700.0)))
     return Blame(belief.problem.n_parts + whole.composite, rate, low, high, sure)

@@ -22,7 +22,6 @@ GRID = np.geomspace(1e-6, 12.0, 64)
 COARSE = np.array([2e-4, 5e-4, 1.2e-3, 3e-3, 8e-3, 2e-2, 8e-2, 0.5])
 
 DROP_95 = 1.92  # half the 95% point of chi-square with one degree of freedom
-_STEP = math.log(GRID[1] / GRID[0])
 _LOG_GRID = np.log(GRID)
 
 
@@ -53,31 +52,28 @@ def log_ratio(curve: Floats, mean: float) -> float:
     return float(curve.max()) - float(np.interp(math.log(mean), _LOG_GRID, curve))
 
 
-def peak(curve: Floats) -> float:
-    """Return the rate at the top of a curve, between the points of the grid."""
+def peak(curve: Floats, grid: Floats = GRID) -> float:
+    """Return the rate at the top of a curve over a geometric grid, between its points."""
     best = int(curve.argmax())
-    if not 0 < best < len(GRID) - 1:
-        return float(GRID[best])
+    if not 0 < best < len(grid) - 1:
+        return float(grid[best])
     a, b, c = curve[best - 1 : best + 2]
     bend = a - 2 * b + c
     shift = 0.5 * (a - c) / bend if bend < 0 else 0.0
-    return float(GRID[best] * math.exp(_STEP * min(max(shift, -0.5), 0.5)))
+    return float(grid[best] * (grid[1] / grid[0]) ** min(max(shift, -0.5), 0.5))
 
 
-def interval(curve: Floats) -> tuple[float, float]:
-    """Return the rates where the curve has fallen by `DROP_95` from its top on either side."""
+def near(curve: Floats) -> Floats:
+    """Return a fine grid of rates about the top of a curve over `GRID`, as wide as it takes for the 95% interval."""
     inside = np.flatnonzero(curve >= curve.max() - DROP_95)
-    low, high = int(inside[0]), int(inside[-1])
-    return _crossing(curve, low, -1), _crossing(curve, high, 1)
+    low, high = max(int(inside[0]) - 1, 0), min(int(inside[-1]) + 1, len(GRID) - 1)
+    return np.geomspace(GRID[low], GRID[high], 16 * (high - low) + 1)
 
 
-def _crossing(curve: Floats, at: int, step: int) -> float:
-    beyond = at + step
-    if not 0 <= beyond < len(GRID):
-        return float(GRID[at])
-    level = curve.max() - DROP_95
-    part = (curve[at] - level) / max(curve[at] - curve[beyond], 1e-12)
-    return float(GRID[at] * math.exp(step * _STEP * min(max(part, 0.0), 1.0)))
+def interval(curve: Floats, grid: Floats) -> tuple[float, float]:
+    """Return the rates where a curve over a fine grid has fallen by `DROP_95` from its top on either side."""
+    inside = np.flatnonzero(curve >= curve.max() - DROP_95)
+    return float(grid[inside[0]]), float(grid[inside[-1]])
 
 
 def share(rate: float) -> float:
