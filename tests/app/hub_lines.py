@@ -52,6 +52,8 @@ class Line:
 class Disk:
     """A history that notes when it was made durable, and may refuse."""
 
+    run = "1"
+
     def __init__(self, line, failing=0, retry=True):
         self.line, self.failing, self.retry, self.records = line, failing, retry, []
 

@@ -177,7 +177,13 @@ def test_recordings():
 
 
 def test_tables_of_the_history():
-    found = dict(zip(["paths", "reports", "events", "slis", "messages"], tables(section(PAGE, "History")), strict=True))
+    found = dict(
+        zip(
+            ["paths", "reports", "events", "slis", "sli_hours", "messages"],
+            tables(section(PAGE, "History")),
+            strict=True,
+        )
+    )
 
     assert found == {name: set(schema.names) for name, schema in history_tables.SCHEMAS.items()}
 

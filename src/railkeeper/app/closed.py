@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from railkeeper.telemetry.ports import PortStates
 
 SCHEMA = 1
-KIND, FRAME = "closed", "frame"
+# Kinds of the keeper's own records: what a run began with, that it still goes on (with its settings), what a tick was
+# made of, and pieces of its frame. Their sender is `keeper/RUN`; those of ticks are numbered through the run.
+SETUP, RUNNING, CLOSED, FRAME = "setup", "running", "closed", "frame"
 # Port states seldom change: in between they are written only this often, so that a reader need not look back far.
 WHOLE_PORTS_TICKS = 64
 

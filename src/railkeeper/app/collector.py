@@ -6,8 +6,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from railkeeper.app.closed import FRAME, WHOLE_PORTS_TICKS, encode_closed, same_ports
-from railkeeper.app.closed import KIND as CLOSED
+from railkeeper.app.closed import CLOSED, FRAME, WHOLE_PORTS_TICKS, encode_closed, same_ports
 from railkeeper.app.inputs import Confirmation, TickInput
 from railkeeper.app.sound import check_flows, check_report
 from railkeeper.app.ticklog import LogRecord
@@ -63,10 +62,9 @@ class Collector:
         self._blamed: set[str] = set()
         self._failed_syncs = 0
         self.malformed = 0
-        self._flows: list[FlowReport] = []
-        self._confirmations: dict[str, Confirmation] = {}
         self._ports: PortStates | None = None
         self._ports_age = WHOLE_PORTS_TICKS
+        self._number = 0
         self.set_back(first_tick)
 
     def set_back(self, tick: int) -> None:
@@ -75,6 +73,8 @@ class Collector:
         self._late: list[TickReport] = []
         self._heard: dict[int, int] = {}
         self._lateness: dict[int, int] = {}
+        self._flows: list[FlowReport] = []
+        self._confirmations: dict[str, Confirmation] = {}
         self._closed = tick - 1
 
     def poll(self, timeout_s: float) -> None:
@@ -128,11 +128,12 @@ class Collector:
         same = self._ports_age < WHOLE_PORTS_TICKS and same_ports(given.ports, self._ports)
         self._ports_age = self._ports_age + 1 if same else 0
         self._ports = given.ports
-        now = self._clock()
+        # With the time of its reports, so that a tick is removed from the history as a whole.
+        begin, name = given.tick * self._tick_s, f"keeper/{self._history.run}"
         for piece in given.frame:
-            self._history.append(LogRecord(now, FRAME, "keeper", given.tick, piece))
-        body = encode_closed(given, same_ports=same)
-        self._history.append(LogRecord(now, CLOSED, "keeper", given.tick, body))
+            self._history.append(LogRecord(begin, FRAME, name, self._number, piece))
+        self._history.append(LogRecord(begin, CLOSED, name, self._number, encode_closed(given, same_ports=same)))
+        self._number += 1
 
     def _keep(self, message: Message, *, usable: bool) -> None:
         self._unacked.append(message)

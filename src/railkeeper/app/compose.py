@@ -18,7 +18,7 @@ from railkeeper.app.history import History
 from railkeeper.app.keeper import Keeper
 from railkeeper.app.lab_feed import LabFeed
 from railkeeper.app.metrics import KeeperMetrics, serve
-from railkeeper.app.past_levels import past_levels
+from railkeeper.app.past_levels import hour_record, past_levels
 from railkeeper.app.pipeline import KeeperState, Outcome, Setup
 from railkeeper.app.recording import Recorder, RecordingWorld, open_recording
 from railkeeper.app.warm import warm_up
@@ -292,12 +292,16 @@ def _keeper(
     response = journal.restore(now, remember_s=max(REMEMBER_S, setup.limits.cooldown_s, setup.limits.retry_s))
     # Senders may hold a set of an earlier keeper whose journal is lost: our versions are higher than any it can have.
     response = replace(response, version=max(response.version, int(now)))
-    series = past_levels(history.folder, now)
+    series, loose = past_levels(history.folder, now)
+    for number in loose:
+        if (sums := hour_record(series, number, f"keeper/{history.run}")) is not None:
+            history.append(sums)
     recorder = None
     if wish.record is not None:
         recorder = Recorder(wish.record, setup, response, series)
         stack.callback(recorder.close)
     keeper = Keeper(setup, world, response=response, journal=journal, recorder=recorder, history=history, series=series)
+    stack.callback(keeper.close)
     if wish.settings.telemetry.metrics:
         metrics = KeeperMetrics(setup, feed.statuses if feed else lambda: ())
         stack.callback(serve(metrics, wish.settings.telemetry.metrics))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -28,10 +29,12 @@ from railkeeper.app.ticklog import Damage, LogRecord, TickLog, read_segment, seg
 from railkeeper.base.errors import InputError, OutsideError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
 HOUR_S = 3600
+# What is small, and needed for longer than all else: an error budget is kept for a month.
+KEPT_S = {"sli_hours": 32 * 86400.0}
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class History:
     - segment_s: a segment is ended after this time, so that it can be compacted
     - keep_s: hours that ended longer ago are removed; max_bytes: so are the oldest beyond this size of the archive
     - decoders: message kind -> function that makes tables of its records, beside those for `tick`
+    - run: names this run of a keeper in its own records
 
     `upkeep` touches only ended segments, and may run in a thread beside `append` and `sync`.
     """
@@ -63,7 +67,7 @@ class History:
         max_bytes: int | None = None,
         decoders: Mapping[str, Decoder] | None = None,
     ) -> None:
-        self.folder = folder
+        self.folder, self.run = folder, f"{time.time_ns():x}"
         self._segment_s, self._keep_s, self._max_bytes = segment_s, keep_s, max_bytes
         self._decoders = dict(decoders or {})
         newest = max((segment_number_of_part(p) for p in _parts(folder)), default=0)
@@ -72,7 +76,7 @@ class History:
 
     def append(self, record: LogRecord) -> None:
         """Remember a record for the next `sync`."""
-        if self._segment_t is not None and record.t - self._segment_t >= self._segment_s:
+        if self._segment_t is not None and abs(record.t - self._segment_t) >= self._segment_s:
             self._segment_t = None
             with contextlib.suppress(OutsideError):  # it is still pending: `sync` tries again, and tells
                 self._log.sync()
@@ -91,7 +95,7 @@ class History:
         Raises what the first segment raised that could not be compacted, after all others.
         """
         # First: on a full disk, what goes makes room for what comes.
-        removed = retain(self.folder, now - self._keep_s, self._max_bytes)
+        removed = retain(self.folder, now - self._keep_s, self._max_bytes, now=now)
         damages, failed = [], None
         for path in self._log.closed_segments():
             try:
@@ -188,13 +192,19 @@ def segment_number_of_part(path: Path) -> int:
     return int(digits) if digits.isdigit() else 0
 
 
-def retain(folder: Path, oldest_t: float, max_bytes: int | None = None) -> list[str]:
+def retain(folder: Path, oldest_t: float, max_bytes: int | None = None, *, now: float = 0.0) -> list[str]:
     """Remove hours that ended before `oldest_t`, then the oldest ones until at most `max_bytes` are left.
 
-    Returns what was removed, as `date=.../hour=...`. The log is never touched: it is not yet in the archive.
+    Tables that are kept for longer go by their own time, and do not count. Returns what was removed, as
+    `date=.../hour=...`. The log is never touched: it is not yet in the archive.
     """
     hours: dict[str, list[Path]] = {}
     for place in folder.glob("archive/*/date=*/hour=*"):
+        table = place.parent.parent.name
+        if table in KEPT_S:
+            if _end_of(f"{place.parent.name}/{place.name}") <= min(oldest_t, now - KEPT_S[table]):
+                shutil.rmtree(place)
+            continue
         hours.setdefault(f"{place.parent.name}/{place.name}", []).append(place)
     sizes = {hour: sum(p.stat().st_size for place in places for p in place.iterdir()) for hour, places in hours.items()}
     total, removed = sum(sizes.values()), []
@@ -213,14 +223,17 @@ def _end_of(hour: str) -> float:
     return start.timestamp() + HOUR_S
 
 
-def connect(folder: Path, decoders: Mapping[str, Decoder] | None = None) -> Any:
-    """Return a DuckDB connection with a view for each table, over the archive and what is still in the log."""
+def connect(folder: Path, decoders: Mapping[str, Decoder] | None = None, *, only: Collection[str] = ()) -> Any:
+    """Return a DuckDB connection with a view for each table, over the archive and what is still in the log.
+
+    `only`: no others than these are made, which saves time where there are many parts.
+    """
     if not folder.is_dir():
         raise InputError(str(folder), "is not there", "give the history that `railkeeper run` wrote")
     live, loaded = _read_live(folder, decoders or {})
     db = duckdb.connect()
     names = {*SCHEMAS, *live, *(p.name for p in folder.glob("archive/*"))}
-    for name in sorted(names):
+    for name in sorted(names & set(only) if only else names):
         files = [str(p) for p in _parts(folder, name) if segment_number_of_part(p) not in loaded]
         _add_view(db, name, live.get(name), files)
     return db

@@ -34,7 +34,7 @@ def add_names(db: Any) -> None:
 
 
 def _fabric(db: Any) -> Fabric | None:
-    rows = db.execute("SELECT body FROM messages WHERE kind = 'setup' ORDER BY t DESC LIMIT 1").fetchall()
+    rows = db.execute("SELECT body FROM messages WHERE kind = 'running' ORDER BY t DESC LIMIT 1").fetchall()
     try:
         return Fabric(check_spec(msgpack.unpackb(rows[0][0])["spec"])) if rows else None
     except (InputError, ValueError, KeyError, TypeError):

@@ -24,6 +24,10 @@ PATH_COLUMNS = ("kind", "src", "dst", "plane", "t1", "far", "back")
 COUNTS = ("sent", "received", "corrupt", "reordered", "duplicate")
 OWN = ("unsent", "socket_dropped", "host_dropped", "ticks_dropped", "stray", "late")
 
+_SLIS = pa.schema(
+    [("t", pa.float64()), ("sli", pa.string()), ("scope", pa.string()), ("good", pa.float64()), ("total", pa.float64())]
+)
+
 SCHEMAS: dict[str, pa.Schema] = {
     "paths": pa.schema(
         [("t", pa.float64()), ("tick", pa.int64()), ("reporter", pa.int32())]
@@ -37,17 +41,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         + [("port_state", pa.list_(pa.int8())), ("port_downs", pa.list_(pa.int64()))]
     ),
     "events": pa.schema(
-        [("t", pa.float64()), *((name, pa.string()) for name in ("type", "entity", "what", "verdict", "body"))]
+        [("t", pa.float64()), *((name, pa.string()) for name in ("type", "entity", "what", "verdict", "body", "run"))]
     ),
-    "slis": pa.schema(
-        [
-            ("t", pa.float64()),
-            ("sli", pa.string()),
-            ("scope", pa.string()),
-            ("good", pa.float64()),
-            ("total", pa.float64()),
-        ]
-    ),
+    "slis": _SLIS,
+    "sli_hours": _SLIS,
     "messages": pa.schema(
         [("t", pa.float64()), ("kind", pa.string()), ("name", pa.string()), ("seq", pa.int64()), ("body", pa.binary())]
     ),
@@ -77,7 +74,8 @@ def message_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
 
 def event_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
     """Return `events`: a row a line of the keeper; `body` is the line as it was told, in JSON."""
-    lines = [(record.t, json.loads(line)) for record in records for line in record.body.splitlines()]
+    told = [(record, json.loads(line)) for record in records for line in record.body.splitlines()]
+    lines = [(record.t, line) for record, line in told]
     columns: dict[str, list[Any]] = {
         "t": [t for t, _ in lines],
         "type": [e["type"] for _, e in lines],
@@ -85,6 +83,7 @@ def event_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
         "what": [_first(e, ("what", "kind", "intent", "detector")) for _, e in lines],
         "verdict": [_first(e, ("verdict", "status", "severity")) for _, e in lines],
         "body": [json.dumps(e, sort_keys=True, separators=(",", ":")) for _, e in lines],
+        "run": [record.name.partition("/")[2] for record, _ in told],
     }
     return {"events": pa.table(columns, SCHEMAS["events"])}
 
@@ -147,10 +146,10 @@ def _nullable(values: Sequence[int]) -> list[int | None]:
 
 
 def sli_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
-    """Return `slis`: a row an indicator, scope and minute."""
+    """Return `slis`, a row an indicator, scope and minute, or `sli_hours`: the table has the name of the records."""
     rows = [row for record in records for row in msgpack.unpackb(record.body)]
     columns = zip(*rows, strict=True) if rows else ([], [], [], [], [])
-    return {"slis": pa.table(list(map(list, columns)), schema=SCHEMAS["slis"])}
+    return {records[0].kind: pa.table(list(map(list, columns)), schema=_SLIS)} if records else {}
 
 
 def frame_tables(records: Sequence[LogRecord]) -> dict[str, pa.Table]:
@@ -187,5 +186,6 @@ DECODERS: dict[str, Decoder] = {
     "tick": tick_tables,
     "events": event_tables,
     "slis": sli_tables,
+    "sli_hours": sli_tables,
     "frame": frame_tables,
 }

@@ -16,6 +16,7 @@ from railkeeper.health.detect.finding import VERDICTS
 from railkeeper.health.fault import CLEARED
 from railkeeper.health.presence import expected
 from railkeeper.health.slo.objectives import levels
+from railkeeper.health.slo.scopes import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,11 +57,19 @@ class KeeperMetrics(Collector):
                 self._good[row.sli, row.scope] += row.good  # type: ignore[assignment]
                 self._total[row.sli, row.scope] += row.total  # type: ignore[assignment]
             if outcome.slis or not self._levels:
-                self._levels = levels(self._setup.levels.slos, state.levels.slo.series, outcome.t_s)
+                here = frozenset(state.levels.scopes.names)
+                self._levels = levels(self._setup.levels.slos, state.levels.slo.series, outcome.t_s, here)
+                self._forget_jobs(here)
             self._sums["ticks"] += 1
             self._sums["sent"] += int(outcome.stats.sent.sum())
             self._sums["received"] += int(outcome.stats.received.sum())
             self._last = (state, outcome)
+
+    def _forget_jobs(self, here: frozenset[str]) -> None:
+        """Drop the counters of jobs that are over, of which there are more each day."""
+        for counters in (self._good, self._total):
+            for key in [k for k in counters if kind_of(k[1]) == "job" and k[1] not in here]:
+                del counters[key]
 
     def text(self) -> bytes:
         """Return the exposition."""

@@ -212,7 +212,7 @@ def _keep_levels(
 ) -> tuple[tuple[SliRow, ...], tuple[Level, ...]]:
     seen = Seen(
         shown.now, setup.tick_s, shown.stats, shown.ports, shown.faults, state.response.denied, given.flows,
-        state.jobs, shown.frame,
+        state.jobs, shown.frame, setup.frame_s,
     )  # fmt: skip
     return keep_levels(setup.fabric, setup.levels, setup.locator.nominal_bps, state.levels, seen)
 

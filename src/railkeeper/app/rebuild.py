@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from railkeeper.app.closed import FRAME, ClosedTick, decode_closed
-from railkeeper.app.closed import KIND as CLOSED
+from railkeeper.app.closed import CLOSED, FRAME, WHOLE_PORTS_TICKS, ClosedTick, decode_closed
 from railkeeper.app.history_tables import COUNTS, OWN, PATH_COLUMNS
 from railkeeper.app.inputs import TickInput
 from railkeeper.base.errors import InputError
@@ -21,68 +20,91 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from railkeeper.fabric.model import Fabric
     from railkeeper.telemetry.ports import PortStates
 
-# So many ticks are put together at a time: bounds the memory.
-BATCH_TICKS = 600
-# A tick's late reports and flows are of ticks that the agents kept for it: at most so old.
-OLDEST_TICKS = 300
-# A sender's messages carry no tick outside their bytes; they came at most so long before their tick was closed.
-FLOWS_WAIT_S = 60.0
+# So many reports are put together at a time: bounds the memory, whatever the size of the fabric.
+BATCH_REPORTS, BATCH_TICKS = 20_000, 600
+# A sender's messages carry no tick outside their bytes. They came at most so long before their tick ended, or, to a
+# keeper that was held up, after it.
+FLOWS_WAIT_S, HELD_UP_TICKS = 60.0, 300
 
 Key = tuple[int, int]
+
+
+class Run(NamedTuple):
+    """A run of a keeper in a history: its name there, and what there is of its ticks.
+
+    - db: a connection made by `history.connect`; where: for errors
+    """
+
+    db: Any
+    name: str
+    fabric: Fabric
+    tick_s: float
+    where: str
 
 
 @dataclass
 class _Batch:
     reports: dict[Key, TickReport]
     flows: dict[Key, FlowReport]
-    frames: dict[int, tuple[bytes, ...]]
+    frames: dict[int, list[bytes]]
 
 
-def rebuild_ticks(db: Any, first_tick: int, last_tick: int, *, since_t: float, where: str) -> Iterator[TickInput]:
-    """Yield the ticks from `first_tick` to `last_tick` that were closed at or after `since_t` (unix s), in order.
+def rebuild_ticks(run: Run, first: int, last: int) -> Iterator[TickInput]:
+    """Yield the ticks of a run from number `first` to `last` (0 is the run's first), in the order of their closing.
 
-    `db` is a connection made by `history.connect`. Raises InputError where part of a tick is missing: it would be
-    judged otherwise than it was.
+    Late reports, which are not judged, are left out. Raises InputError where a tick or a part of one is missing: it
+    would be judged otherwise than it was.
     """
-    ports: PortStates | None = _ports_before(db, first_tick, since_t, where)
-    for start in range(first_tick, last_tick + 1, BATCH_TICKS):
-        closed = _closed(db, start, min(start + BATCH_TICKS - 1, last_tick), since_t, where)
-        if not closed:
-            continue
-        batch = _gather(db, closed, where)
-        for _, c in closed:
+    ports: PortStates | None = _ports_before(run, first)
+    at_once = max(1, min(BATCH_TICKS, BATCH_REPORTS // run.fabric.n_nodes))
+    for start in range(first, last + 1, at_once):
+        end = min(start + at_once - 1, last)
+        closed = _closed(run, start, end)
+        batch = _gather(run, closed)
+        for number, c in closed.items():
             ports = ports if c.same_ports else c.ports
-            yield _tick(c, batch, ports, where)
+            yield _tick(c, batch, number, ports, run.where)
 
 
-def _closed(db: Any, first: int, last: int, since_t: float, where: str) -> list[tuple[float, ClosedTick]]:
-    """Return the ticks with the times at which they were closed."""
-    sql = "SELECT t, body FROM messages WHERE kind = ? AND t >= ? AND seq BETWEEN ? AND ? ORDER BY t, seq"
-    found = db.execute(sql, [CLOSED, since_t, first, last]).fetchall()
-    return [(t, decode_closed(body, where=where)) for t, body in found]
+def _closed(run: Run, first: int, last: int) -> dict[int, ClosedTick]:
+    """Return the ticks by number."""
+    sql = "SELECT seq, body FROM messages WHERE kind = ? AND name = ? AND seq BETWEEN ? AND ? ORDER BY seq"
+    found = run.db.execute(sql, [CLOSED, run.name, first, last]).fetchall()
+    closed = {number: decode_closed(body, where=run.where) for number, body in found}
+    if len(closed) != last - first + 1:
+        missing = next(k for k in range(first, last + 1) if k not in closed)
+        after = f" after tick {closed[missing - 1].tick}" if missing - 1 in closed else ""
+        raise InputError(run.where, f"lacks {last - first + 1 - len(closed)} ticks{after}", "begin later")
+    return closed
 
 
-def _ports_before(db: Any, tick: int, since_t: float, where: str) -> PortStates | None:
-    sql = "SELECT body FROM messages WHERE kind = ? AND t >= ? AND seq < ? ORDER BY seq DESC LIMIT 200"
-    for row in db.execute(sql, [CLOSED, since_t, tick]).fetchall():
-        c = decode_closed(row[0], where=where)
+def _ports_before(run: Run, number: int) -> PortStates | None:
+    sql = "SELECT body FROM messages WHERE kind = ? AND name = ? AND seq BETWEEN ? AND ? ORDER BY seq DESC"
+    oldest = number - WHOLE_PORTS_TICKS - 1
+    for row in run.db.execute(sql, [CLOSED, run.name, oldest, number - 1]).fetchall():
+        c = decode_closed(row[0], where=run.where)
         if not c.same_ports:
             return c.ports
     return None
 
 
-def _tick(c: ClosedTick, batch: _Batch, ports: PortStates | None, where: str) -> TickInput:
+def _tick(c: ClosedTick, batch: _Batch, number: int, ports: PortStates | None, where: str) -> TickInput:
     try:
+        frame = batch.frames.get(number, [])
+        if len(frame) != c.pieces:
+            raise InputError(
+                f"{where}: tick {c.tick}", f"has {len(frame)} of {c.pieces} pieces of its frame", "begin later"
+            )
         return TickInput(
             tick=c.tick,
             reports=tuple(batch.reports[key] for key in c.reports),
-            late=tuple(batch.reports[key] for key in c.late),
             ports=ports,
             flows=tuple(batch.flows[key] for key in c.flows),
             confirmations=c.confirmations,
-            frame=batch.frames.get(c.tick, ()),
+            frame=tuple(frame),
             jobs=c.jobs,
         )
     except KeyError as e:
@@ -90,43 +112,39 @@ def _tick(c: ClosedTick, batch: _Batch, ports: PortStates | None, where: str) ->
         raise InputError(f"{where}: tick {c.tick}", f"lacks what n{node} said of tick {tick}", "begin later") from e
 
 
-def _gather(db: Any, closed: list[tuple[float, ClosedTick]], where: str) -> _Batch:
-    ticks = [tick for _, c in closed for _, tick in (*c.reports, *c.late)]
-    reports = _reports(db, min(ticks), max(ticks)) if ticks else {}
-    keys = {k for _, c in closed for k in c.flows}
-    times = [t for t, _ in closed]
-    flows = _flows(db, keys, min(times) - FLOWS_WAIT_S, max(times), where) if keys else {}
-    return _Batch(reports, flows, _frames(db, [(t, c) for t, c in closed if c.pieces], where))
+def _gather(run: Run, closed: dict[int, ClosedTick]) -> _Batch:
+    ticks = [tick for c in closed.values() for _, tick in c.reports]
+    reports = _reports(run.db, min(ticks), max(ticks)) if ticks else {}
+    keys = {k for c in closed.values() for k in c.flows}
+    ends = [(c.tick + 1) * run.tick_s for c in closed.values()]
+    flows = _flows(run, keys, min(ends), max(ends)) if keys else {}
+    numbers = [number for number, c in closed.items() if c.pieces]
+    return _Batch(reports, flows, _frames(run, numbers[0], numbers[-1]) if numbers else {})
 
 
-def _frames(db: Any, closed: list[tuple[float, ClosedTick]], where: str) -> dict[int, tuple[bytes, ...]]:
-    """Return the pieces of the frames by tick: they were written with their tick, at the same time."""
-    found = {}
-    for t, c in closed:
-        sql = "SELECT body FROM messages WHERE kind = ? AND seq = ? AND t = ?"
-        pieces = tuple(bytes(row[0]) for row in db.execute(sql, [FRAME, c.tick, t]).fetchall())
-        if len(pieces) != c.pieces:
-            raise InputError(
-                f"{where}: tick {c.tick}", f"has {len(pieces)} of {c.pieces} pieces of its frame", "begin later"
-            )
-        found[c.tick] = pieces
+def _frames(run: Run, first: int, last: int) -> dict[int, list[bytes]]:
+    """Return the pieces of frames by the number of their tick, in the order in which they were written."""
+    found: dict[int, list[bytes]] = {}
+    sql = "SELECT seq, body FROM messages WHERE kind = ? AND name = ? AND seq BETWEEN ? AND ?"
+    for number, body in run.db.execute(sql, [FRAME, run.name, first, last]).fetchall():
+        found.setdefault(number, []).append(bytes(body))
     return found
 
 
-def _flows(db: Any, keys: set[Key], from_t: float, to_t: float, where: str) -> dict[Key, FlowReport]:
+def _flows(run: Run, keys: set[Key], first_end: float, last_end: float) -> dict[Key, FlowReport]:
     found: dict[Key, FlowReport] = {}
-    sql = "SELECT body FROM messages WHERE kind = 'flows' AND t BETWEEN ? AND ?"
-    for (body,) in db.execute(sql, [from_t, to_t]).fetchall():
-        report = decode_flows(body, where=where)
+    sql = "SELECT body FROM messages WHERE kind = 'flows' AND t BETWEEN ? AND ? ORDER BY t"
+    span = [first_end - FLOWS_WAIT_S - 2 * run.tick_s, last_end + HELD_UP_TICKS * run.tick_s]
+    for (body,) in run.db.execute(sql, span).fetchall():
+        report = decode_flows(body, where=run.where)
         if (report.node, report.tick) in keys:
             found.setdefault((report.node, report.tick), report)
     return found
 
 
 def _reports(db: Any, first: int, last: int) -> dict[Key, TickReport]:
-    asked = [first - OLDEST_TICKS, last]
-    heads = db.sql("SELECT * FROM reports WHERE tick BETWEEN ? AND ?", params=asked).to_arrow_table()
-    paths = db.sql("SELECT * FROM paths WHERE tick BETWEEN ? AND ?", params=asked).to_arrow_table()
+    heads = db.sql("SELECT * FROM reports WHERE tick BETWEEN ? AND ?", params=[first, last]).to_arrow_table()
+    paths = db.sql("SELECT * FROM paths WHERE tick BETWEEN ? AND ?", params=[first, last]).to_arrow_table()
     rows = _rows_by_key(paths)
     stats = _stats(paths)
     empty = np.empty(0, dtype=np.int64)

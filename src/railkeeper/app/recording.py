@@ -7,6 +7,7 @@ for each tick an `input` and a `digest` (a running SHA-256 over the event lines)
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     from railkeeper.probe.extra import Ask
 
 SCHEMA = 1
-SETUP = "setup"
+# Of what a keeper begins with, a record holds at most so many bytes.
+PIECE_BYTES = 16 << 20
 
 
 def canonical(event: dict[str, Any]) -> str:
@@ -74,7 +76,8 @@ class Recorder:
             ) from e
         self._digest = Digest()
         self._file.write(MAGIC)
-        self._put("header", 0.0, pack_start(Start(setup, response, series or Series())))
+        for piece in in_pieces(pack_start(Start(setup, response, series or Series()))):
+            self._put("header", 0.0, piece)
 
     def add(self, given: TickInput, events: Sequence[dict[str, Any]], t_s: float) -> None:
         """Append a tick and the digest of the answers up to it."""
@@ -112,6 +115,11 @@ class Start(NamedTuple):
 def pack_start(start: Start) -> bytes:
     """Return all that a keeper begins with, as bytes."""
     return bytes(msgpack.packb(_header(start.setup, start.response) | {"series": dump(start.series)}))
+
+
+def in_pieces(data: bytes) -> list[bytes]:
+    """Return bytes as pieces that a record has room for; one at least."""
+    return [data[k : k + PIECE_BYTES] for k in range(0, max(len(data), 1), PIECE_BYTES)]
 
 
 def _header(setup: Setup, response: ResponseState) -> dict[str, Any]:
@@ -164,10 +172,10 @@ class Recording:
 
 def open_recording(path: Path) -> Recording:
     """Open a recording; raises InputError when it is none, or of a release that this one can't read."""
-    first = next(_records(path), None)
-    if first is None or first.kind != "header":
+    header = [r.body for r in itertools.takewhile(lambda r: r.kind == "header", _records(path))]
+    if not header:
         raise InputError(str(path), "is not a recording", "give a file that `railkeeper run --record` has written")
-    return Recording(*unpack_start(first.body, str(path)), path)
+    return Recording(*unpack_start(b"".join(header), str(path)), path)
 
 
 def unpack_start(data: bytes, where: str) -> Start:
@@ -200,7 +208,7 @@ def _unpack(header: dict[str, Any], path: str) -> Start:
     begin(setup, response)  # names and links must be of this fabric
     if response.denied and not 0 <= response.denied[0] <= response.denied[-1] < 2 * setup.fabric.n_links:
         raise InputError(f"{path}: actions", "deny links that the fabric does not have", "record it again")
-    return Start(setup, response, load(header.get("series", ())))
+    return Start(setup, response, load(header.get("series", {})))
 
 
 def _telemetry(header: dict[str, Any]) -> dict[str, Any]:

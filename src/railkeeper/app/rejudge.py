@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from railkeeper.app import history
+from railkeeper.app.closed import CLOSED, RUNNING, SETUP
 from railkeeper.app.pipeline import KeeperState, Setup, begin, step
-from railkeeper.app.rebuild import rebuild_ticks
-from railkeeper.app.recording import SETUP, Start, canonical, unpack_start
+from railkeeper.app.rebuild import Run, rebuild_ticks
+from railkeeper.app.recording import Start, canonical, unpack_start
 from railkeeper.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,78 +55,87 @@ def rejudge(
     whole: bool = False,
     progress: Callable[[float], None] = lambda _share: None,
 ) -> Rejudged:
-    """Judge again up to the last tick that was closed by `at_s` (unix s).
+    """Judge again up to the last tick that had ended by `at_s` (unix s).
 
-    Begins at `from_s`, or LOOK_BACK_S before; with `whole` at the start of the keeper's run. Raises InputError where
-    the history does not hold what is asked.
+    Begins at `from_s`, or LOOK_BACK_S before; with `whole` at the start of the keeper's run. Where the clock was set
+    back, a time that came twice means the second one. Raises InputError where the history does not hold what is asked.
     """
-    db = history.connect(folder)
+    db = history.connect(folder, only=("messages", "events", "reports", "paths"))
     try:
-        run_t, begun = _run_at(db, at_s, str(folder))
-        start_s = run_t if whole else max(run_t, at_s - LOOK_BACK_S if from_s is None else from_s)
-        run = _Run(db, begun.setup, run_t, start_s, at_s)
-        return _judge(run, begun if start_s <= run_t else None, str(folder), progress)
+        where = str(folder)
+        name, begun, is_start = _run_at(db, at_s, where)
+        run = Run(db, name, begun.setup.fabric, begun.setup.tick_s, where)
+        span = _span(run, at_s, at_s - LOOK_BACK_S if from_s is None else from_s)
+        if whole and not is_start:
+            raise InputError(where, "no longer holds the start of this run", "leave out --whole")
+        return _judge(run, begun, span._replace(first=0) if whole else span, progress)
     finally:
         db.close()
 
 
-@dataclass(frozen=True)
-class _Run:
-    db: Any
-    setup: Setup
-    run_t: float
-    start_s: float
-    at_s: float
+def _run_at(db: Any, at_s: float, where: str) -> tuple[str, Start, bool]:
+    """Return the run that went on at a time: its name, how it began, and whether that is all known.
 
-    @property
-    def first_tick(self) -> int:
-        # The keeper's first tick may have begun a little before its start.
-        return int(self.start_s / self.setup.tick_s) - (4 if self.start_s <= self.run_t else 0)
-
-    @property
-    def last_tick(self) -> int:
-        return int(self.at_s / self.setup.tick_s) - 1
-
-
-def _run_at(db: Any, at_s: float, where: str) -> tuple[float, Start]:
-    sql = "SELECT t, body FROM messages WHERE kind = ? AND t <= ? ORDER BY t DESC LIMIT 1"
-    found = db.execute(sql, [SETUP, at_s]).fetchall()
+    If not, only its settings are.
+    """
+    sql = "SELECT name, body FROM messages WHERE kind IN (?, ?) AND t <= ? ORDER BY t DESC, kind DESC, seq LIMIT 1"
+    found = db.execute(sql, [SETUP, RUNNING, at_s]).fetchall()
     if not found:
-        first = db.execute("SELECT min(t) FROM messages WHERE kind = ?", [SETUP]).fetchall()[0][0]
+        first = db.execute("SELECT min(t) FROM messages WHERE kind IN (?, ?)", [SETUP, RUNNING]).fetchall()[0][0]
         right = "the history holds no run of a keeper" if first is None else f"a time after {first:.0f} (unix s)"
         raise InputError(f"{where}: time {at_s:.0f}", "is before what the history holds", right)
-    return float(found[0][0]), unpack_start(found[0][1], where)
+    name, body = found[0]
+    pieces = db.execute("SELECT body FROM messages WHERE kind = ? AND name = ? ORDER BY seq", [SETUP, name]).fetchall()
+    return name, unpack_start(b"".join(bytes(p[0]) for p in pieces) or bytes(body), where), bool(pieces)
 
 
-def _judge(run: _Run, begun: Start | None, where: str, progress: Callable[[float], None]) -> Rejudged:
-    state = begin(run.setup) if begun is None else begin(*begun)
-    outcome, ticks, differ, compared, first = None, 0, 0, 0, 0
-    said = _said(run) if begun is not None else {}
-    span = max(1, run.last_tick - run.first_tick)
-    for given in rebuild_ticks(run.db, run.first_tick, run.last_tick, since_t=run.run_t, where=where):
-        state, outcome = step(run.setup, state, given)
-        first = first if ticks else given.tick
+class _Span(NamedTuple):
+    first: int
+    last: int
+
+
+def _span(run: Run, at_s: float, from_s: float) -> _Span:
+    """Return the numbers of the first tick that ends after `from_s`, and of the last one that has ended by `at_s`."""
+    sql = "SELECT max(seq) FROM messages WHERE kind = ? AND name = ? AND t <= ?"
+    last = run.db.execute(sql, [CLOSED, run.name, at_s - run.tick_s + 1e-6]).fetchall()[0][0]
+    if last is None:
+        raise InputError(f"{run.where}: time {at_s:.0f}", "has no tick before it", "a time at which the keeper ran")
+    sql = "SELECT max(seq) FROM messages WHERE kind = ? AND name = ? AND seq <= ? AND t <= ?"
+    before = run.db.execute(sql, [CLOSED, run.name, last, from_s - run.tick_s + 1e-6]).fetchall()[0][0]
+    oldest = run.db.execute("SELECT min(seq) FROM messages WHERE kind = ? AND name = ?", [CLOSED, run.name]).fetchall()[
+        0
+    ][0]
+    return _Span(min(int(oldest) if before is None else int(before) + 1, int(last)), int(last))
+
+
+def _judge(run: Run, begun: Start, span: _Span, progress: Callable[[float], None]) -> Rejudged:
+    first, last = span
+    exact = first == 0
+    state = begin(*begun) if exact else begin(begun.setup)
+    said = _said(run, last) if exact else {}
+    start_s, ticks, differ, compared = 0.0, 0, 0, 0
+    outcome: Outcome | None = None
+    for given in rebuild_ticks(run, first, last):
+        state, outcome = step(begun.setup, state, given)
+        start_s = start_s if ticks else given.tick * run.tick_s
         ticks += 1
         if (then := said.get(given.tick)) is not None:
             compared += 1
             differ += then != sorted(map(canonical, outcome.events))
-        progress((given.tick - run.first_tick) / span)
-    if outcome is None:
-        raise InputError(f"{where}: time {run.at_s:.0f}", "has no tick before it", "a time at which the keeper ran")
-    tick_s = run.setup.tick_s
+        progress(ticks / (last - first + 1))
+    assert outcome is not None, "a span has one tick at least"
     return Rejudged(
-        run.setup, first * tick_s, (outcome.tick + 1) * tick_s, ticks, begun is not None, state, outcome,
-        compared, differ,
-    )  # fmt: skip
+        begun.setup, start_s, (outcome.tick + 1) * run.tick_s, ticks, exact, state, outcome, compared, differ
+    )
 
 
-def _said(run: _Run) -> dict[int, list[str]]:
-    """Return the lines that the keeper told of each tick then."""
-    tick_s = run.setup.tick_s
-    sql = "SELECT t, body FROM events WHERE t > ? AND t <= ?"
+def _said(run: Run, last: int) -> dict[int, list[str]]:
+    """Return the lines that the keeper told of each tick then; none of ticks that came twice."""
     found: dict[int, list[str]] = {}
-    for t, body in run.db.execute(
-        sql, [run.first_tick * tick_s, (run.last_tick + 1) * tick_s + 0.25 * tick_s]
-    ).fetchall():
-        found.setdefault(round(t / tick_s) - 1, []).append(canonical(json.loads(body)))
-    return {tick: sorted(lines) for tick, lines in found.items()}
+    sql = "SELECT max(t) FROM messages WHERE kind = ? AND name = ? AND seq <= ?"
+    until_s = run.db.execute(sql, [CLOSED, run.name, last]).fetchall()[0][0] + 1.25 * run.tick_s
+    sql = "SELECT t, body FROM events WHERE run = ? AND t <= ?"
+    for t, body in run.db.execute(sql, [run.name.partition("/")[2], until_s]).fetchall():
+        found.setdefault(round(t / run.tick_s) - 1, []).append(canonical(json.loads(body)))
+    once = {tick: lines for tick, lines in found.items() if sum('"type":"tick"' in line for line in lines) == 1}
+    return {tick: sorted(lines) for tick, lines in once.items()}

@@ -41,7 +41,7 @@ def slo(
     if name is not None and name not in {s.name for s in slos}:
         raise InputError("--name", f"{name!r} is no objective", f"one of {', '.join(s.name for s in slos)}")
     now = time.time() if at is None else unix_time(at, "--at")
-    series = past_levels((state or Path(settings.keeper.state)) / "history", now)
+    series = past_levels((state or Path(settings.keeper.state)) / "history", now).series
     found = [x for x in levels(slos, series, now) if _wanted(x, name, scope, bad=bad)]
     found.sort(key=lambda x: (_ORDER[x.state], x.budget_left if x.budget_left is not None else 2.0))
     if as_json:

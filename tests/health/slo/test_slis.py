@@ -16,7 +16,7 @@ from railkeeper.fabric.spec import check_spec
 from railkeeper.health.slo import slis
 from railkeeper.health.slo.keep import keep, new_slo_state
 from railkeeper.health.slo.objectives import Slo
-from railkeeper.health.slo.scopes import Amounts, Job, Scopes
+from railkeeper.health.slo.scopes import Job, Scopes
 from railkeeper.health.slo.usual import learn, new_usual
 from railkeeper.probe.pathstats import HIST_EDGES_NS, empty_stats
 from railkeeper.telemetry.fabric_entities import port_entities
@@ -50,33 +50,36 @@ def test_rows_count_in_all_their_scopes(fabric):
     nic = rng.integers(0, fabric.n_nics, n)
     plane = rng.integers(0, fabric.planes, n)
     good, total = rng.integers(0, 5, n).astype(float), np.full(n, 5.0)
-    rows = Amounts(
-        good, total, plane, fabric.nic_rail[nic].astype(np.int64), fabric.nic_t0_index[nic].astype(np.int64),
-        fabric.node_of(nic).astype(np.int64),
-    )  # fmt: skip
-    found = dict(zip(scopes.names, scopes.tally(rows).tolist(), strict=True))
+    sums = scopes.of_each_link(nic * fabric.planes + plane, good, total)
+    found = dict(zip(scopes.names, sums.tolist(), strict=True))
+    rail, t0 = fabric.nic_rail[nic], fabric.nic_t0_index[nic]
     for p in range(fabric.planes):
         assert found[f"plane/p{p}"] == [good[plane == p].sum(), total[plane == p].sum()]
     for r in range(fabric.rails):
-        assert found[f"rail/r{r}"][0] == good[rows.rail == r].sum()
+        assert found[f"rail/r{r}"][0] == good[rail == r].sum()
         for t in range(fabric.t0_per_plane):
             name = f"t0-group/r{r}-{t}" if fabric.rails > 1 else f"t0-group/{t}"
-            assert found[name][0] == good[(rows.rail == r) & (rows.t0 == t)].sum()
-    assert found["pod/0"][0] == good[rows.t0 < 2].sum()
-    assert found["job/a"][0] == good[np.isin(rows.node, (0, 1))].sum()
+            assert found[name][0] == good[(rail == r) & (t0 == t)].sum()
+    assert found["pod/0"][0] == good[t0 < 2].sum()
+    assert found["job/a"][0] == good[np.isin(fabric.node_of(nic), (0, 1))].sum()
     assert found["fabric"] == [good.sum(), total.sum()]
 
 
 @given(st.sampled_from(FABRICS), st.data())
 def test_surviving_paths_are_those_counted_pair_by_pair(fabric, data):
     broken = data.draw(st.lists(st.integers(0, 2 * fabric.n_links - 1), max_size=12, unique=True))
+    unseen = data.draw(st.lists(st.integers(0, fabric.n_links - 1), max_size=5, unique=True))
+    seen = np.ones(fabric.n_links, dtype=bool)
+    seen[unseen] = False
     scopes = scopes_of(fabric)
-    found = dict(zip(scopes.names, slis.path_diversity(fabric, scopes, np.array(broken, dtype=np.int64)), strict=True))
+    sums = slis.path_diversity(fabric, scopes, np.array(broken, dtype=np.int64), seen)
+    found = dict(zip(scopes.names, sums, strict=True))
+    unknown = {2 * link + way for link in unseen for way in (0, 1)} - set(broken)
     src, dst = (a.reshape(-1) for a in np.meshgrid(np.arange(fabric.n_nics), np.arange(fabric.n_nics)))
     apart = (fabric.nic_t0_index[src] != fabric.nic_t0_index[dst]) & (fabric.nic_rail[src] == fabric.nic_rail[dst])
     src, dst = src[apart], dst[apart]
-    left = path_counts(fabric, src, dst, broken)
-    whole = path_counts(fabric, src, dst)
+    left = path_counts(fabric, src, dst, sorted({*broken, *unknown}))
+    whole = path_counts(fabric, src, dst, sorted(unknown))
     assert found["fabric"].tolist() == [left.sum(), whole.sum()]
     for p in range(fabric.planes):
         assert found[f"plane/p{p}"].tolist() == [left[:, p].sum(), whole[:, p].sum()]
@@ -116,7 +119,7 @@ def test_links_that_nobody_saw_are_not_counted():
     fabric = FABRICS[0]
     seen, bad = np.zeros(fabric.n_links, dtype=bool), np.zeros(fabric.n_links, dtype=bool)
     seen[[0, 1, fabric.n_ports]], bad[[1, 2]] = True, True
-    found = dict(zip(scopes_of(fabric).names, slis.link_health(fabric, scopes_of(fabric), seen, bad), strict=True))
+    found = dict(zip(scopes_of(fabric).names, slis.link_health(scopes_of(fabric), seen, bad), strict=True))
     assert found["fabric"].tolist() == [2, 3]
     assert found["plane/p0"].tolist() == [2, 2]
     assert found["plane/p1"].tolist() == [0, 1]
@@ -131,9 +134,9 @@ def test_congestion_needs_both_counters():
     per_s = np.full((2, n), np.nan, dtype=np.float32)
     rates = Rates(("rx_packets", "ecn_marked_rx"), np.full(n, 2, np.float32), per_s, np.zeros((2, n), np.uint8))
     per_s[:, 0], per_s[0, 2] = (100, 10), 100
-    assert slis.congestion(fabric, scopes_of(fabric), ports, rates)[0].tolist() == [180, 200]
+    assert slis.congestion(scopes_of(fabric), ports, rates)[0].tolist() == [180, 200]
     only = Rates(("rx_packets",), rates.dt_s, per_s[:1], rates.flags[:1])
-    assert slis.congestion(fabric, scopes_of(fabric), ports, only).sum() == 0
+    assert slis.congestion(scopes_of(fabric), ports, only).sum() == 0
 
 
 def test_delivery_counts_what_is_lost_at_either_end():
@@ -147,7 +150,7 @@ def test_delivery_counts_what_is_lost_at_either_end():
     per_s[:2, 2] = 1000, 1000  # counts nothing that is lost
     first_up = 2 * fabric.n_ports
     per_s[:, first_up] = 10, 0, 0, 0, 20  # more dropped than passed
-    found = dict(zip(scopes_of(fabric).names, slis.delivery(fabric, scopes_of(fabric), ports, rates), strict=True))
+    found = dict(zip(scopes_of(fabric).names, slis.delivery(scopes_of(fabric), rates), strict=True))
     assert found["fabric"].tolist() == [2 * (200 - 3 + 50 - 5 + 0), 2 * (200 + 50 + 20)]
     assert found["plane/p0"].tolist() == found["fabric"].tolist()
     assert found["t0-group/0"].tolist() == found["fabric"].tolist()

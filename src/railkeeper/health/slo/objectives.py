@@ -8,14 +8,18 @@ Source: Google's SRE Workbook, chapter 5, "Multiwindow, Multi-Burn-Rate Alerts".
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from railkeeper.health.slo.scopes import kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from railkeeper.health.slo.series import Series
 
 DAY_S = 86400.0
+# A job that has said nothing for so long is over.
+JOB_OVER_S = 3600.0
 PAGE, TICKET, OK, NO_DATA = "page", "ticket", "ok", "no data"
 
 
@@ -93,28 +97,61 @@ class Level:
     fired: BurnAlert | None
 
 
-def levels(slos: tuple[Slo, ...], series: Series, now_s: float) -> tuple[Level, ...]:
-    """Return how every objective stands in each scope of its kind that has ever said anything."""
+class _Totals:
+    """Sums over windows, of all tracks at once: (n_tracks, 2) by window, made when first asked for."""
+
+    def __init__(self, series: Series, now_s: float) -> None:
+        self._series, self._now_s = series, now_s
+        self._known: dict[float, Any] = {}
+
+    def of(self, track: int, window_s: float) -> tuple[float, float]:
+        """Return good and total amounts of a track over a window."""
+        found = self._known.get(window_s)
+        if found is None:
+            found = self._known[window_s] = self._series.totals(self._now_s, window_s).tolist()
+        good, total = found[track]
+        return good, total
+
+
+def levels(
+    slos: tuple[Slo, ...], series: Series, now_s: float, running: Collection[str] | None = None
+) -> tuple[Level, ...]:
+    """Return how every objective stands in each scope of its kind that has ever said anything.
+
+    Jobs that are over have no level: all but the scopes `running`, or, where that is not known, those that have said
+    nothing for JOB_OVER_S.
+    """
+    totals = _Totals(series, now_s)
+    wanted: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for (sli, scope), track in series.tracks.items():
+        kind = kind_of(scope)
+        if kind != "job" or (scope in running if running is not None else totals.of(track, JOB_OVER_S)[1] > 0):
+            wanted.setdefault((sli, kind), []).append((scope, track))
     return tuple(
-        level(slo, scope, series, now_s)
-        for slo in slos
-        for scope in series.scopes(slo.sli)
-        if kind_of(scope) == slo.scope
+        _level(slo, scope, track, totals) for slo in slos for scope, track in wanted.get((slo.sli, slo.scope), ())
     )
 
 
 def level(slo: Slo, scope: str, series: Series, now_s: float) -> Level:
     """Return how an objective stands in one scope at a time (unix s)."""
-    good, total = series.total(slo.sli, scope, now_s, slo.period_s)
+    track = series.tracks.get((slo.sli, scope))
+    return _level(slo, scope, track, _Totals(series, now_s))
+
+
+def _level(slo: Slo, scope: str, track: int | None, totals: _Totals) -> Level:
+    def over(window_s: float) -> tuple[float, float]:
+        return (0.0, 0.0) if track is None else totals.of(track, window_s)
+
+    good, total = over(slo.period_s)
     windows = sorted({w for a in slo.alerts for w in (a.long_s, a.short_s)})
-    burns = {w: burn_rate(slo, *series.total(slo.sli, scope, now_s, w)) for w in windows}
-    used = None if total < slo.least_total else burn_rate(slo, good, total)
+    burns = {w: burn_rate(slo, *over(w)) for w in windows}
+    used = burn_rate(slo, good, total)
     fired = next((a for a in slo.alerts if _burns(burns[a.long_s], a) and _burns(burns[a.short_s], a)), None)
     return Level(
         slo, scope, good, total,
         ratio=good / total if total > 0 else None,
         budget_left=None if used is None else 1.0 - used,
-        burns=burns, state=_state(fired, burns), fired=fired,
+        burns=burns, state=_state(fired, burns or {slo.period_s: used}), fired=fired,
     )  # fmt: skip
 
 
@@ -134,4 +171,4 @@ def _state(fired: BurnAlert | None, burns: dict[float, float | None]) -> str:
     if fired is not None:
         return fired.severity
     # Without the shortest window nothing is known of now.
-    return NO_DATA if burns and burns[min(burns)] is None else OK
+    return NO_DATA if burns[min(burns)] is None else OK

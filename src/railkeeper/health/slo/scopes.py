@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from railkeeper.health.slo.tally_kernels import add_up
 
+if TYPE_CHECKING:
     import numpy.typing as npt
 
     from railkeeper.fabric.model import Fabric
+
+    Floats = npt.NDArray[np.float64]
 
 SCOPE_KINDS = ("fabric", "plane", "rail", "pod", "t0-group", "job")
 
@@ -23,20 +25,6 @@ class Job(NamedTuple):
 
     name: str
     nodes: tuple[int, ...]
-
-
-class Amounts(NamedTuple):
-    """Evidence by row: how much there was, how much of it was good, and where; each (n,).
-
-    `plane`, `rail`, `t0` (index of the T0 in its plane) and `node` are -1 where a row belongs to no single one.
-    """
-
-    good: npt.NDArray[np.float64]
-    total: npt.NDArray[np.float64]
-    plane: npt.NDArray[np.int64]
-    rail: npt.NDArray[np.int64]
-    t0: npt.NDArray[np.int64]
-    node: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -88,6 +76,12 @@ class Scopes:
     def _first_job(self) -> int:
         return self._first_group + self.fabric.rails * self.fabric.t0_per_plane
 
+    def with_jobs(self, jobs: tuple[Job, ...]) -> Scopes:
+        """Return the scopes of the same fabric with other jobs; what does not depend on jobs is shared."""
+        made = Scopes(self.fabric, self.groups_per_pod, jobs)
+        made.__dict__["_of_links"] = self._of_links
+        return made
+
     @cached_property
     def job_of_node(self) -> npt.NDArray[np.int64]:
         """(n_nodes,) number of the job that runs on a node, -1 none; of several, the last one."""
@@ -96,32 +90,59 @@ class Scopes:
             out[[n for n in job.nodes if 0 <= n < len(out)]] = k
         return out
 
-    def tally(self, rows: Amounts) -> npt.NDArray[np.float64]:
-        """Return (n_scopes, 2) good and total amounts of the rows, each counted in every scope that it lies in."""
-        out = np.zeros((len(self), 2))
-        out[0] = rows.good.sum(), rows.total.sum()
-        for ids in self._ids(rows):
-            known = ids >= 0
-            for column, amounts in enumerate((rows.good, rows.total)):
-                out[:, column] += np.bincount(ids[known], weights=amounts[known], minlength=len(out))
+    @cached_property
+    def of_links(self) -> npt.NDArray[np.int32]:
+        """(n_links, 5) scopes of a link, -1 none: plane, rail, pod, T0 group, job of its NIC.
+
+        A path counts where its source's port lies, and a port of a NIC has the number of its link.
+        """
+        jobs = self.of_nodes[self.fabric.node_of(np.arange(self.fabric.n_ports) // self.fabric.planes), 0]
+        out = np.full((self.fabric.n_links, 5), -1, dtype=np.int32)
+        out[:, :4] = self._of_links
+        out[: self.fabric.n_ports, 4] = jobs
         return out
 
-    def _ids(self, rows: Amounts) -> Sequence[npt.NDArray[np.int64]]:
+    @cached_property
+    def of_nodes(self) -> npt.NDArray[np.int32]:
+        """(n_nodes, 1) scope of the job that runs on a node, -1 none."""
+        return _from(self._first_job, self.job_of_node)[:, np.newaxis]
+
+    @cached_property
+    def _of_links(self) -> npt.NDArray[np.int32]:
         f = self.fabric
-        group = np.where((rows.t0 >= 0) & (rows.rail >= 0), rows.rail * f.t0_per_plane + rows.t0, -1)
-        pod = rows.t0 // self.groups_per_pod if self.groups_per_pod else np.full_like(rows.t0, -1)
-        job = np.where(rows.node >= 0, self.job_of_node[rows.node], -1)
-        return [
-            _from(1, rows.plane),
-            _from(self._first_rail, rows.rail),
-            _from(self._first_pod, np.where(rows.t0 >= 0, pod, -1)),
-            _from(self._first_group, group),
-            _from(self._first_job, job),
-        ]
+        t0 = np.where(np.arange(f.n_links) < f.n_ports, f.link_upper, f.link_lower).astype(np.int64)
+        rail, plane = np.divmod(f.domain_of_t0(t0).astype(np.int64), f.planes)
+        group = t0 % f.t0_per_plane
+        pod = group // self.groups_per_pod if self.groups_per_pod else np.full_like(group, -1)
+        return np.stack(
+            [
+                _from(1, plane),
+                _from(self._first_rail, rail),
+                _from(self._first_pod, pod),
+                _from(self._first_group, rail * f.t0_per_plane + group),
+            ],
+            axis=1,
+        )
+
+    def of_each_link(self, links: npt.NDArray[Any], good: npt.NDArray[Any], total: npt.NDArray[Any]) -> Floats:
+        """Return (n_scopes, 2) sums of rows (n,), each counted in all scopes of its link (n,)."""
+        return self._sums(self.of_links, links, good, total)
+
+    def of_each_node(self, nodes: npt.NDArray[Any], good: npt.NDArray[Any], total: npt.NDArray[Any]) -> Floats:
+        """Return (n_scopes, 2) sums of rows (n,) of nodes (n,): over the fabric, and by job."""
+        return self._sums(self.of_nodes, nodes, good, total)
+
+    def _sums(
+        self, table: npt.NDArray[np.int32], keys: npt.NDArray[Any], good: npt.NDArray[Any], total: npt.NDArray[Any]
+    ) -> Floats:
+        out = np.zeros((len(self), 2))
+        columns = (np.ascontiguousarray(x, dtype=np.float64) for x in (good, total))
+        add_up(out, table, np.ascontiguousarray(keys, dtype=np.int64), *columns)
+        return out
 
 
-def _from(first: int, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.where(ids >= 0, first + ids, -1)
+def _from(first: int, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    return np.where(ids >= 0, first + ids, -1).astype(np.int32)
 
 
 def kind_of(scope: str) -> str:

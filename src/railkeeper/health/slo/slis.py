@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from railkeeper.fabric.model import DOWN, UP
-from railkeeper.health.slo.scopes import Amounts
+from railkeeper.health.slo.tally_kernels import in_time
 from railkeeper.probe.pathstats import HIST_EDGES_NS
 from railkeeper.telemetry.entities import NIC_END, UNKNOWN_ROLE
 
@@ -64,75 +64,65 @@ class SliConfig:
 def loss(fabric: Fabric, scopes: Scopes, stats: PathStats) -> Floats:
     """Return (n_scopes, 2) of probes: those that came back whole, and all; `stats` are joined rows."""
     known = (stats.sent >= 0) & (stats.received >= 0)
-    s = stats if known.all() else stats.take(known)
-    return scopes.tally(_of_paths(fabric, s, s.received, s.sent))
+    total = np.where(known, stats.sent, 0)
+    return scopes.of_each_link(_ports_of(fabric, stats), np.where(known, stats.received, 0), total)
 
 
 def latency(fabric: Fabric, scopes: Scopes, stats: PathStats, latency_us: float) -> Floats:
     """Return (n_scopes, 2) of arrivals: those in time, and all."""
     bins = int(np.searchsorted(HIST_EDGES_NS, latency_us * 1e3)) + 1
-    hist = stats.delay_hist
-    return scopes.tally(_of_paths(fabric, stats, hist[:, :bins].sum(axis=1), hist.sum(axis=1)))
+    return scopes.of_each_link(_ports_of(fabric, stats), *in_time(np.ascontiguousarray(stats.delay_hist), bins))
 
 
 def bandwidth(fabric: Fabric, scopes: Scopes, stats: PathStats, least_bps: float) -> Floats:
     """Return (n_scopes, 2) of measured rates: those that are enough, and all."""
-    seen = ~np.isnan(stats.train_bps)
-    s = stats.take(seen)
-    return scopes.tally(_of_paths(fabric, s, s.train_bps >= least_bps, np.ones(len(s))))
+    seen = np.flatnonzero(~np.isnan(stats.train_bps))
+    return scopes.of_each_link(_ports_of(fabric, stats)[seen], stats.train_bps[seen] >= least_bps, np.ones(len(seen)))
 
 
-def _of_paths(fabric: Fabric, stats: PathStats, good: npt.ArrayLike, total: npt.ArrayLike) -> Amounts:
-    p = stats.paths
-    src = p.src.astype(np.int64)
-    return Amounts(
-        good=np.asarray(good, dtype=np.float64), total=np.asarray(total, dtype=np.float64),
-        plane=p.plane.astype(np.int64), rail=fabric.nic_rail[src].astype(np.int64),
-        t0=fabric.nic_t0_index[src].astype(np.int64), node=fabric.node_of(src).astype(np.int64),
-    )  # fmt: skip
+def _ports_of(fabric: Fabric, stats: PathStats) -> npt.NDArray[np.int32]:
+    """Return (n,) the NIC ports from which the rows were sent."""
+    return stats.paths.src * np.int32(fabric.planes) + stats.paths.plane
 
 
-def link_health(fabric: Fabric, scopes: Scopes, seen: npt.NDArray[np.bool_], bad: npt.NDArray[np.bool_]) -> Floats:
+def link_health(scopes: Scopes, seen: npt.NDArray[np.bool_], bad: npt.NDArray[np.bool_]) -> Floats:
     """Return (n_scopes, 2) of links: those seen and well, and all that were seen; `seen`, `bad` are (n_links,)."""
     links = np.flatnonzero(seen)
-    host = links < fabric.n_ports
-    t0 = np.where(host, fabric.link_upper[links], fabric.link_lower[links]).astype(np.int64)
-    rail, plane = np.divmod(fabric.domain_of_t0(t0).astype(np.int64), fabric.planes)
-    node = np.where(host, fabric.node_of(links // fabric.planes), -1).astype(np.int64)
-    return scopes.tally(
-        Amounts((~bad[links]).astype(np.float64), np.ones(len(links)), plane, rail, t0 % fabric.t0_per_plane, node)
-    )
+    return scopes.of_each_link(links, ~bad[links], np.ones(len(links)))
 
 
-def path_diversity(fabric: Fabric, scopes: Scopes, broken: Ids) -> Floats:
+def path_diversity(fabric: Fabric, scopes: Scopes, broken: Ids, seen: npt.NDArray[np.bool_]) -> Floats:
     """Return (n_scopes, 2) of T0-T1-T0 paths between NICs of different T0s: the surviving, and all.
 
-    `broken` are directed links that are dead or denied. Paths are counted at their source: in closed form, since NICs
-    of a T0 differ only by their own links. A job's scope counts those from its NICs to all others.
+    `broken` are directed links that are dead or denied; `seen` (n_links,) those of which anything is known: paths over
+    others do not count. Paths are counted at their source. A job's scope counts those from its NICs to all others.
     """
-    alive = np.ones((fabric.n_links, 2), dtype=np.float64)
-    alive.reshape(-1)[np.asarray(broken, dtype=np.int64)] = 0.0
+    known = np.repeat(seen.astype(np.float64), 2)
+    known[np.asarray(broken, dtype=np.int64)] = 1.0
+    alive = known.copy()
+    alive[np.asarray(broken, dtype=np.int64)] = 0.0
+    good, total = (_paths_from(fabric, x.reshape(-1, 2)) for x in (alive, known))
+    return scopes.of_each_link(np.arange(fabric.n_ports), good, total)
+
+
+def _paths_from(fabric: Fabric, passes: Floats) -> Floats:
+    """Return (n_ports,) how many paths lead from a NIC's port to NICs of other T0s, over links that pass (n_links, 2).
+
+    In closed form, since NICs of a T0 differ only by their own links.
+    """
     f, hosts = fabric, fabric.n_ports
-    up, down = (alive[hosts:, way].reshape(f.n_domains, f.t0_per_plane, f.t1_per_plane) for way in (UP, DOWN))
+    up, down = (passes[hosts:, way].reshape(f.n_domains, f.t0_per_plane, f.t1_per_plane) for way in (UP, DOWN))
     port_t0 = f.link_upper[:hosts]
-    takes = np.bincount(port_t0, weights=alive[:hosts, DOWN], minlength=f.n_t0).reshape(f.n_domains, f.t0_per_plane, 1)
+    takes = np.bincount(port_t0, weights=passes[:hosts, DOWN], minlength=f.n_t0).reshape(f.n_domains, f.t0_per_plane, 1)
     arriving = takes * down
     # What a packet that went up to T1 j from T0 i can reach: all NICs below j, less those under i itself.
     reach = (up * (arriving.sum(axis=1, keepdims=True) - arriving)).sum(axis=2).reshape(-1)
-    good = alive[:hosts, UP] * reach[port_t0]
-    full = float(f.t1_per_plane * f.nics_per_t0 * (f.t0_per_plane - 1))
-    nic, plane = np.divmod(np.arange(hosts), f.planes)
-    return scopes.tally(
-        Amounts(
-            good, np.full(hosts, full), plane.astype(np.int64), f.nic_rail[nic].astype(np.int64),
-            f.nic_t0_index[nic].astype(np.int64), f.node_of(nic).astype(np.int64),
-        )
-    )  # fmt: skip
+    return np.asarray(passes[:hosts, UP] * reach[port_t0], dtype=np.float64)
 
 
-def congestion(fabric: Fabric, scopes: Scopes, ports: Entities, rates: Rates) -> Floats:
+def congestion(scopes: Scopes, ports: Entities, rates: Rates) -> Floats:
     """Return (n_scopes, 2) of packets received by NICs' ports: those neither marked nor trimmed, and all."""
-    return scopes.tally(_of_ports(fabric, ports, *uncongested(ports, rates)))
+    return _of_ports(scopes, *uncongested(ports, rates))
 
 
 def uncongested(ports: Entities, rates: Rates) -> OfPorts:
@@ -155,9 +145,9 @@ def uncongested(ports: Entities, rates: Rates) -> OfPorts:
 _LOST = ("rx_errors", "rx_discards", "tx_errors", "tx_discards")
 
 
-def delivery(fabric: Fabric, scopes: Scopes, ports: Entities, rates: Rates) -> Floats:
+def delivery(scopes: Scopes, rates: Rates) -> Floats:
     """Return (n_scopes, 2) of packets at ports, by their counters: those neither damaged nor dropped, and all."""
-    return scopes.tally(_of_ports(fabric, ports, *delivered(rates)))
+    return _of_ports(scopes, *delivered(rates))
 
 
 def delivered(rates: Rates) -> OfPorts:
@@ -178,14 +168,9 @@ def delivered(rates: Rates) -> OfPorts:
     return seen, total - bad, total
 
 
-def _of_ports(fabric: Fabric, ports: Entities, ids: npt.NDArray[np.intp], good: Floats, total: Floats) -> Amounts:
-    """Return the amounts of ports (either end of any link): rail, plane and T0 group of their link."""
-    link = ids // 2
-    host = link < fabric.n_ports
-    t0 = np.where(host, fabric.link_upper[link], fabric.link_lower[link]).astype(np.int64)
-    rail, plane = np.divmod(ports.domain[ids].astype(np.int64), fabric.planes)
-    node = np.where(host, fabric.node_of(link // fabric.planes), -1).astype(np.int64)
-    return Amounts(good, total, plane, rail, t0 % fabric.t0_per_plane, node)
+def _of_ports(scopes: Scopes, ids: npt.NDArray[np.intp], good: Floats, total: Floats) -> Floats:
+    """Return the sums of ports: either end of any link counts where its link does."""
+    return scopes.of_each_link(ids // 2, good, total)
 
 
 def collective(scopes: Scopes, nodes: Ids, busbw_bps: Floats, usual_bps: Floats, share: float) -> Floats:
@@ -195,16 +180,11 @@ def collective(scopes: Scopes, nodes: Ids, busbw_bps: Floats, usual_bps: Floats,
     """
     known = ~np.isnan(usual_bps) & (usual_bps > 0)
     good = busbw_bps[known] >= share * usual_bps[known]
-    return scopes.tally(_of_nodes(nodes[known], good.astype(np.float64), np.ones(int(known.sum()))))
+    return scopes.of_each_node(nodes[known], good, np.ones(int(known.sum())))
 
 
 def job_impact(scopes: Scopes, nodes: Ids, busbw_bps: Floats, usual_bps: Floats, gpu_seconds: float) -> Floats:
     """Return (n_scopes, 2) of GPU-seconds: those not lost to slow collectives, and all; `gpu_seconds` a node."""
     known = ~np.isnan(usual_bps) & (usual_bps > 0)
     kept = np.minimum(busbw_bps[known] / usual_bps[known], 1.0)
-    return scopes.tally(_of_nodes(nodes[known], kept * gpu_seconds, np.full(int(known.sum()), gpu_seconds)))
-
-
-def _of_nodes(nodes: Ids, good: Floats, total: Floats) -> Amounts:
-    none = np.full(len(nodes), -1, dtype=np.int64)
-    return Amounts(good, total, none, none, none, nodes.astype(np.int64))
+    return scopes.of_each_node(nodes[known], kept * gpu_seconds, np.full(int(known.sum()), gpu_seconds))
