@@ -133,6 +133,8 @@ def _maybe(value: float | None, digits: int) -> float | None:
 
 def fault_view(fault: Fault) -> dict[str, Any]:
     """Return a located fault as plain values."""
+    # Without counters' word it is as it always was: recordings of any age replay to the same.
+    counters = {"counters": fault.counters} if fault.counters else {}
     return {
         "key": fault.key,
         "target": fault.target,
@@ -150,6 +152,7 @@ def fault_view(fault: Fault) -> dict[str, Any]:
         "status": fault.status,
         "network": fault.network,
         "since_tick": fault.since_tick,
+        **counters,
     }
 
 

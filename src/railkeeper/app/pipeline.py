@@ -24,11 +24,12 @@ from railkeeper.app.events import (
     level_event,
     tick_event,
 )
+from railkeeper.app.fusing import Fusing, Now, begin_fusing, clock_set_back, fuse_in
 from railkeeper.app.inputs import Confirmation
 from railkeeper.app.levels import LevelConfig, LevelState, PortsSeen, Seen, keep_levels
 from railkeeper.app.locators import begin_locating, locate
 from railkeeper.app.sound import possible_rows
-from railkeeper.health.fault import Fault, LocatorConfig, Observation
+from railkeeper.health.fault import ALONE, Fault, LocatorConfig, Observation
 from railkeeper.health.presence import expected
 from railkeeper.health.slo.keep import SliRow, new_slo_state
 from railkeeper.health.slo.scopes import Job, Scopes
@@ -85,6 +86,7 @@ class KeeperState:
     locator: Locator
     response: ResponseState
     levels: LevelState
+    fusing: Fusing
     detecting: Detecting | None = None
     jobs: tuple[Job, ...] = ()
     faults: tuple[Fault, ...] = ()
@@ -125,17 +127,22 @@ def begin(setup: Setup, response: ResponseState | None = None, series: Series | 
     # A journal may tell of ticks that are still to come, if the clock was set back while no keeper ran.
     levels = LevelState(new_slo_state(setup.fabric.n_nodes, series), Scopes(setup.fabric))
     newest = max((f.since_tick for f in open_faults), default=-1)
-    return KeeperState(_seeded(setup, open_faults), response, levels, tick=newest)
+    fusing = begin_fusing(setup.fabric, open_faults)
+    return KeeperState(_seeded(setup, open_faults), response, levels, fusing, tick=newest)
 
 
 def _seeded(setup: Setup, open_faults: Iterable[Fault]) -> Locator:
-    return begin_locating(setup.fabric, setup.locator, open_faults)
+    by_paths = [f for f in open_faults if f.counters != ALONE]
+    return begin_locating(setup.fabric, setup.locator, by_paths)
 
 
 def _set_back(setup: Setup, state: KeeperState, tick: int) -> KeeperState:
     """Return the state to go on with after the clock was set back: what is known stays, what counts ticks goes."""
     open_faults = [replace(f, since_tick=min(f.since_tick, tick)) for f in state.response.open_faults]
-    return replace(state, locator=_seeded(setup, open_faults), held={}, senders={}, traffic=(), asked={})
+    return replace(
+        state, locator=_seeded(setup, open_faults), fusing=clock_set_back(state.fusing, tick), held={}, senders={},
+        traffic=(), asked={},
+    )  # fmt: skip
 
 
 def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperState, Outcome]:
@@ -147,7 +154,7 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
     stats = possible_rows(joined.stats)
     ports = merge_ports(fabric, given)
     seen = Observation(given.tick, stats, ports, joined.silent, joined.unclean)
-    locator, faults = locate(state.locator, seen)
+    locator, located = locate(state.locator, seen)
     sums = tr.sum_flows(fabric, given.flows)
     state = replace(
         state,
@@ -160,6 +167,8 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
         jobs=state.jobs if given.jobs is None else given.jobs,
     )
     state, told, frame = _detect(setup, state, given)
+    fusing, faults = fuse_in(state.fusing, _beside(setup, state, seen, located, frame))
+    state = replace(state, fusing=fusing)
     state, steps = _respond(setup, state, faults, given.tick, now)
     changes = _merge_steps(state.response, steps)
     facts = TickFacts(
@@ -168,7 +177,8 @@ def step(setup: Setup, state: KeeperState, given: TickInput) -> tuple[KeeperStat
     )  # fmt: skip
     rows, changed = _keep_levels(setup, state, given, Shown(now, stats, ports, faults, frame))
     events = _events(facts, told, state.faults, faults, changes) + tuple(level_event(now, x) for x in changed)
-    asked, asks = ask_for(fabric, faults, state.asked, given.tick, setup.tick_s)
+    # Of what paths alone leave open: probes are the better answer to it.
+    asked, asks = ask_for(fabric, located, state.asked, given.tick, setup.tick_s)
     outcome = Outcome(given.tick, now, stats, faults, events, changes, joined.silent, joined.unclean, rows, asks)
     return replace(state, faults=faults, asked=asked), outcome
 
@@ -205,6 +215,15 @@ def _detect(
     lines = [detector_event(given.tick, now, f, name[f.kind]) for f in fresh]
     lines += [ended_event(given.tick, now, f, name[f.kind]) for f in ended]
     return replace(state, detecting=found), tuple(lines), ports_seen(found, frame)
+
+
+def _beside(
+    setup: Setup, state: KeeperState, seen: Observation, located: tuple[Fault, ...], frame: PortsSeen | None
+) -> Now:
+    """Return what paths and detectors have of a tick, side by side."""
+    return Now(
+        seen.tick, setup.tick_s, located, seen.stats, seen.unclean, seen.ports, state.detecting, fresh=frame is not None
+    )
 
 
 def _keep_levels(
@@ -311,5 +330,5 @@ def news_of(old: Fault | None, new: Fault) -> bool:
     """Return whether a fault differs from its last report in what people act upon."""
     if old is None:
         return True
-    fixed = ("target", "kind", "direction", "status", "indistinguishable", "denied_links")
+    fixed = ("target", "kind", "direction", "status", "indistinguishable", "denied_links", "counters")
     return any(getattr(old, name) != getattr(new, name) for name in fixed)

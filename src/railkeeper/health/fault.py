@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from railkeeper.telemetry.ports import PortStates
 
 OPEN, CLEARING, CLEARED = "open", "clearing", "cleared"
+# What counters of ports say of a fault: the same, something else, nothing although they were read, all that is known.
+AGREE, DISAGREE, CLEAN, ALONE = "agree", "disagree", "clean", "alone"
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Fault:
     - indistinguishable: names of other parts that fit the evidence as well
     - network: whether the network is at fault (an agent away is not)
     - denied_links: directed links (2 * link + direction) that traffic should avoid
+    - counters: `agree`, `disagree`, `clean` or `alone`, see above; empty where they say nothing
     """
 
     key: str
@@ -94,3 +97,4 @@ class Fault:
     evidence: tuple[str, ...]
     network: bool
     denied_links: tuple[int, ...]
+    counters: str = ""

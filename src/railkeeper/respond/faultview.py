@@ -9,7 +9,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
-from railkeeper.health.fault import Fault
+from railkeeper.health.fault import ALONE, Fault
 from railkeeper.respond.records import known_fields
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class LocatedFault(Protocol):
     def network(self) -> bool: ...
     @property
     def denied_links(self) -> Sequence[int]: ...
+    @property
+    def counters(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class FaultRecord:
     rate_high: float = 0.0
     also_kinds: tuple[str, ...] = ()
     directions: tuple[str, ...] = ()
+    counters: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return values that JSON can hold."""
@@ -102,7 +105,7 @@ def record_of(fault: LocatedFault) -> FaultRecord:
         since_tick=int(fault.since_tick), status=fault.status, evidence=tuple(map(str, fault.evidence)),
         network=bool(fault.network), denied_links=tuple(sorted({int(x) for x in fault.denied_links})),
         rate_low=_number(fault.rate_low), rate_high=_number(fault.rate_high),
-        also_kinds=tuple(fault.also_kinds), directions=tuple(fault.directions),
+        also_kinds=tuple(fault.also_kinds), directions=tuple(fault.directions), counters=fault.counters,
     )  # fmt: skip
 
 
@@ -116,13 +119,15 @@ def as_fault(record: FaultRecord) -> Fault:
 
 
 def describe(fault: LocatedFault) -> str:
-    """Return one line for people, e.g. ``loss 2.1% on p0/t0-1--p0/t1-2 (up)``."""
+    """Return one line for people, e.g. ``loss 2.1% on p0/t0-1--p0/t1-2 (up)``; a size that nobody knows is left out."""
     size = {
         "loss": f" {_number(fault.rate):.2%}",
         "corrupt": f" {_number(fault.rate):.2%}",
         "delay": f" {_number(fault.delay_ms):.1f} ms",
         "slow": f" to {_number(fault.gbps):.1f} Gb/s",
     }.get(fault.kind, "")
+    if fault.counters == ALONE and not (_number(fault.rate) or _number(fault.gbps)):
+        size = ""  # counters tell no share
     way = "" if fault.direction == "both" else f" ({fault.direction})"
     return f"{fault.kind}{size} on {fault.target}{way}"
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from railkeeper.fabric.names import domain_name, nic_name
+from railkeeper.health.fault import AGREE, ALONE, CLEAN, DISAGREE
 from railkeeper.respond import capacity
 from railkeeper.respond.faultview import CLEARED, FaultRecord, describe
 from railkeeper.respond.records import known_fields
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from railkeeper.fabric.model import Fabric
 
 MAX_TIMELINE = 200
+# What the counters of ports add, for people.
+COUNTERS = {
+    AGREE: "counters of its ports agree",
+    DISAGREE: "counters of its ports contradict",
+    CLEAN: "counters of its ports are clean",
+    ALONE: "known by counters alone, so nothing is denied for it: no path was seen to suffer",
+}
 # A change of a rate by less than this factor is the same news.
 NEWS_FACTOR = 1.5
 
@@ -131,7 +139,7 @@ def _severity(plane_left: float, nic_left: float, planes: int) -> Severity:
 def opened(fabric: Fabric, incident_id: str, fault: FaultRecord, now: float) -> Incident:
     """Return a new incident for a fault."""
     impact = weigh(fabric, fault)
-    first = Entry(now, f"opened: {describe(fault)}, {impact.severity}")
+    first = Entry(now, f"opened: {describe(fault)}, {impact.severity}{_by_counters(fault)}")
     return Incident(incident_id, fault, impact, now, now, timeline=(first,))
 
 
@@ -157,11 +165,16 @@ def seen(fabric: Fabric, incident: Incident, fault: FaultRecord, now: float) -> 
     former = incident.former
     if fault.key != incident.fault.key:
         former = (*(k for k in former if k != fault.key), incident.fault.key)
-    return told(incident, now, f"now: {describe(fault)}", fault=fault, impact=weigh(fabric, fault), former=former)
+    text = f"now: {describe(fault)}{_by_counters(fault)}"
+    return told(incident, now, text, fault=fault, impact=weigh(fabric, fault), former=former)
+
+
+def _by_counters(fault: FaultRecord) -> str:
+    return f"; {COUNTERS[fault.counters]}" if fault.counters in COUNTERS else ""
 
 
 def _is_news(old: FaultRecord, new: FaultRecord) -> bool:
-    fixed = ("key", "target", "kind", "direction", "status", "denied_links", "network")
+    fixed = ("key", "target", "kind", "direction", "status", "denied_links", "network", "counters")
     if any(getattr(old, name) != getattr(new, name) for name in fixed):
         return True
     return any(_differs(getattr(old, name), getattr(new, name)) for name in ("rate", "delay_ms", "gbps"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from railkeeper.health.fault import ALONE
 from railkeeper.respond.actions import HELD_BACK, Action, Proposal
 from railkeeper.respond.faultview import describe
 from railkeeper.respond.incidents import Incident, IncidentStatus
@@ -39,7 +40,8 @@ def decide(incidents: Iterable[Incident], actions: Sequence[Action], limits: Lim
 
 def _for_open(incident: Incident, mine: Sequence[Action], now: float) -> Proposal | None:
     fault = incident.fault
-    if not fault.network or not fault.denied_links:
+    # Counters say that a part is not well; that traffic suffers from it is for paths to say.
+    if not fault.network or not fault.denied_links or fault.counters == ALONE:
         return None
     standing = next((a for a in mine if a.in_force), None)
     if standing is not None and _suffices(standing, fault.denied_links, now):

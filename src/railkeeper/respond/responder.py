@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from railkeeper.health.fault import ALONE
 from railkeeper.respond import actions as act
 from railkeeper.respond import guardrails, incidents, policy
 from railkeeper.respond.actions import DONE, HELD_BACK, Action, ActionStatus, Proposal
@@ -185,7 +186,7 @@ class _Work:
     def _lost_sight_of(self, incident: Incident, live: Mapping[str, FaultRecord], gone: set[str]) -> None:
         """Clear an incident whose fault has been cleared, or is covered by a wider one that is now named instead."""
         links = set(incident.fault.denied_links)
-        wider = next((f for f in live.values() if links and links <= set(f.denied_links)), None)
+        wider = next((f for f in live.values() if links and links <= set(f.denied_links) and f.counters != ALONE), None)
         if wider is not None:
             why = f"is part of {describe(wider)}"
         elif incident.fault.key in gone:
@@ -273,7 +274,12 @@ class _Work:
 
 
 def _kin(a: FaultRecord, b: FaultRecord) -> bool:
-    """Return whether one fault may be a better word for the other: the links of one lie within the other's."""
+    """Return whether fault b may be a better word for a: the links of one lie within the other's.
+
+    Never counters' word for one of paths: what was denied for a would stand on counters alone.
+    """
+    if b.counters == ALONE and a.counters != ALONE:
+        return False
     x, y = set(a.denied_links), set(b.denied_links)
     if not x or not y:
         return a.target == b.target

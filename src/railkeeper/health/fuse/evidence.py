@@ -67,6 +67,7 @@ class Evidence:
     - bad_flows: paths of traffic of which only those with a loss were reported
     - flow_totals: traffic whose paths are not told apart
     - findings: of detectors, on ports; clean: directed links whose counters were read at both ends and show nothing
+      of this direction
     - ports: port states
     """
 

@@ -36,15 +36,16 @@ def fuse(
     ports: PortStates | None = None,
     tick: int = 0,
     false_alarms: float = FALSE_ALARMS,
+    space: PartSpace | None = None,
 ) -> tuple[Fault, ...]:
     """Return the faults that all evidence of one span of time together shows; see `Evidence` for its kinds.
 
     What can't be told apart is one fault with all names. `false_alarms`: how many by chance, in a span in which nothing
-    is wrong. Raises InputError for evidence that is not of this fabric.
+    is wrong; `space`: its parts, where the caller keeps them. Raises InputError for evidence of another fabric.
     """
     e = Evidence(probes, ev_tables, bad_flows, flow_totals, findings, clean, ports)
     check_evidence(fabric, e)
-    space, words, rows = PartSpace(fabric), link_words(fabric, e), known_rows(fabric, e)
+    space, words, rows = space or PartSpace(fabric), link_words(fabric, e), known_rows(fabric, e)
     least = math.log(3 * space.n_parts / false_alarms)
     by_path = explain_rows(space, rows, odds_of(words), least) if len(rows.sent) else NOTHING
     by_total = NOTHING if flow_totals is None or not len(flow_totals) else explain_totals(space, flow_totals, least)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 STANDS_OUT = 6.0  # nats from which on a row or a link is not like the others
 LEAST_USUAL = 1e-7
+# A fault of both directions that is counted in one, and not in the other though it is read there, is rare.
+ONE_SIDED = 5.0
 BOTH = 2
 PROBES, EV, BAD = "probes", "path tables", "bad flows"
 SOURCES = (PROBES, EV, BAD)
@@ -164,7 +166,8 @@ def _odds(parts: Longs, n_links: int, words: dict[int, float]) -> Floats | None:
     out = np.zeros((len(parts), 3))
     for i in np.flatnonzero(parts < n_links):
         up, down = (words.get(2 * int(parts[i]) + way, 0.0) for way in (0, 1))
-        out[i] = up, down, up + down
+        one_sided = max(up, down) > 0 > min(up, down)
+        out[i] = up, down, up + down - (ONE_SIDED if one_sided else 0.0)
     return out.reshape(-1)
 
 

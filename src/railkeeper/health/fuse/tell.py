@@ -11,6 +11,7 @@ import numpy as np
 from railkeeper.fabric.names import Component, Kind, link_name, name_of, t0_name
 from railkeeper.health.fault import OPEN, Fault
 from railkeeper.health.fleet.solve import rate_of
+from railkeeper.health.fuse.kinds import BOTH_WAYS, WORST_FIRST, founds, kind_of
 from railkeeper.health.fuse.pose import SOURCES, Found, Rows
 from railkeeper.health.parts import BOTH, DIRECTION_NAMES
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 DEAD_RATE = 0.97
 EXPECTED = 12.0  # losses that evidence should have seen before its silence contradicts
 TOO_FEW = 7.0  # nats by which it has seen too few
-COUNTED_ALONE = 0.9  # confidence from which on a finding of a port is told without any path
 AGAINST = 0.5  # factor on confidence for each kind of evidence that contradicts
 LIKE = 2.0  # factor within which rates by paths and by totals agree
 
@@ -185,31 +185,40 @@ class Telling:
     # -- counters alone -----------------------------------------------------------------------------
     def _counted_alone(self, covered: set[int]) -> list[Fault]:
         """Return faults that counters or port states show and no path has told; what paths say against them too."""
-        out: dict[int, Fault] = {}
+        strong: dict[int, dict[int, list[Word]]] = {}
         for directed, said in sorted(self.words.items()):
-            strong = [w for w in said if w.down or (w.finding is not None and w.finding.confidence >= COUNTED_ALONE)]
-            if strong and directed not in covered and directed // 2 not in out:
-                out[directed // 2] = self._counted(directed, strong)
-        return list(out.values())
+            mine = [w for w in said if (founds(w.finding) if w.finding is not None else w.down)]
+            if mine and directed not in covered:
+                strong.setdefault(directed // 2, {})[directed % 2] = mine
+        return [self._counted(link, by_way) for link, by_way in strong.items()]
 
-    def _counted(self, directed: int, said: list[Word]) -> Fault:
-        down = any(w.down for w in said)
+    def _counted(self, link: int, by_way: dict[int, list[Word]]) -> Fault:
+        said = list(dict.fromkeys(w for words in by_way.values() for w in words))
+        kinds = {"down" if w.finding is None else kind_of(w.finding) for w in said}
+        kind = next(k for k in WORST_FIRST if k in kinds)
+        ways = (0, 1) if kind in BOTH_WAYS else tuple(by_way)
+        way = DIRECTION_NAMES[ways[0] if len(ways) == 1 else BOTH]
+        name, denied = link_name(self.space.fabric, link), tuple(2 * link + w for w in ways)
         sure = max((w.finding.confidence for w in said if w.finding is not None), default=0.99)
-        name = link_name(self.space.fabric, directed // 2)
-        way = "both" if down else DIRECTION_NAMES[directed % 2]
-        denied = (2 * (directed // 2), 2 * (directed // 2) + 1) if down else (directed,)
         fault = Fault(
-            key=f"counted:{name}:{way}:{self.tick}", target=name, kind="down" if down else "corrupt", direction=way,
+            key=f"counted:{name}:{way}:{self.tick}", target=name, kind=kind, direction=way,
             since_tick=self.tick, status=OPEN, confidence=round(sure, 4), rate=math.nan, rate_low=math.nan,
-            rate_high=math.nan, delay_ms=math.nan, gbps=math.nan, also_kinds=() if down else ("loss",),
-            directions=(way,), indistinguishable=(), evidence=tuple(w.text for w in said), network=True,
-            denied_links=denied,
+            rate_high=math.nan, delay_ms=math.nan, gbps=_speed(kind, said),
+            also_kinds=("loss",) if kind == "corrupt" else (), directions=(way,), indistinguishable=(),
+            evidence=tuple(w.text for w in said), network=True, denied_links=denied,
         )  # fmt: skip
         on = np.isin(self.rows.crossed, denied).any(axis=1)
         n, x = int(self.rows.sent[on].sum()), int(self.rows.lost[on].sum())
         if not n:
             return fault
-        return _with_line(fault, f"paths over it: {x} of {n} packets lost", against=down and x < n / 2)
+        against = kind == "down" and x < n / 2
+        return _with_line(fault, f"paths over it: {x} of {n} packets lost", against=against)
+
+
+def _speed(kind: str, said: list[Word]) -> float:
+    """Return what a slow link still carries, in Gb/s; NaN for other kinds."""
+    speeds = [w.finding.value for w in said if w.finding is not None and kind_of(w.finding) == "slow"]
+    return min(speeds) if kind == "slow" else math.nan
 
 
 def _kind(component: Component, rate: float, direction: int) -> tuple[str, tuple[str, ...]]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from railkeeper.health.fuse.kinds import kind_of, struck
+from railkeeper.telemetry.fabric_entities import port_end_name
 from railkeeper.telemetry.ports import DOWN, UP
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ CLEAN_NATS = -0.5  # a switch that drops without counting is what probes are for
 DOWN_NATS = 9.0
 # A link is at fault once in so many before anything is said of it: a detector that is 95% sure has learnt all the rest.
 PRIOR_NATS = -math.log(10_000)
-PORT = "port"
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ def link_words(fabric: Fabric, e: Evidence) -> dict[int, list[Word]]:
     """Return what is said of each directed link that anything is said of."""
     out: dict[int, list[Word]] = {}
     for finding in e.findings:
-        for directed in _struck(fabric, finding):
-            out.setdefault(directed, []).append(_of_finding(finding))
+        for directed in struck(fabric, finding):
+            out.setdefault(directed, []).append(_of_finding(fabric, finding))
     for directed in e.clean:
         if directed not in out:
             out[int(directed)] = [Word(CLEAN_NATS, "counters clean at both ends", clean=True)]
@@ -58,23 +59,12 @@ def odds_of(words: dict[int, list[Word]]) -> dict[int, float]:
     return {d: max(min(sum(w.nats for w in said), MOST_NATS), -MOST_NATS) for d, said in words.items()}
 
 
-def _struck(fabric: Fabric, finding: Finding) -> tuple[int, ...]:
-    """Return the directed links that a finding of a port is of.
-
-    Port 2 * link + end counts what it receives: the lower end (0) receives what goes down, the upper what goes up.
-    """
-    if finding.kind != PORT or not 0 <= finding.entity < 2 * fabric.n_links:
-        return ()
-    link, end = divmod(finding.entity, 2)
-    received = 2 * link + 1 - end
-    if "rx" in finding.signal.split("_"):
-        return (received,)
-    if "tx" in finding.signal.split("_"):
-        return (received ^ 1,)
-    return (received, received ^ 1)
-
-
-def _of_finding(finding: Finding) -> Word:
+def _of_finding(fabric: Fabric, finding: Finding) -> Word:
     sure = min(max(finding.confidence, 1e-4), 1 - 1e-4)
     text = f"{finding.signal} {finding.value:g} {finding.unit} where {finding.expected:g} is usual".replace("  ", " ")
-    return Word(min(math.log(sure / (1 - sure)) - PRIOR_NATS, MOST_NATS), f"{finding.detector}: {text}", finding)
+    if finding.evidence:
+        text = finding.evidence[0]
+    text = f"{finding.detector} at {port_end_name(fabric, finding.entity)}: {text}"
+    return Word(
+        min(math.log(sure / (1 - sure)) - PRIOR_NATS, MOST_NATS), text, finding, down=kind_of(finding) == "down"
+    )
