@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_world import FIRST_TICK, TICK_S, SynthWorld, make_fabric
 
+from railkeeper.app.closed import FRAME
 from railkeeper.app.detecting import entities_of
 from railkeeper.app.history import History, query
 from railkeeper.app.inputs import decode_input, encode_input
 from railkeeper.app.keeper import Keeper
 from railkeeper.app.pipeline import Setup
 from railkeeper.app.rejudge import rejudge
+from railkeeper.app.ticklog import LogRecord
 from railkeeper.app.world import HubWorld
 from railkeeper.base.errors import InputError
 from railkeeper.health.slo.scopes import Job
@@ -24,6 +26,7 @@ from railkeeper.telemetry import frame_wire
 from railkeeper.telemetry.fabric_entities import nic_entities, port_entities
 from railkeeper.telemetry.frame import ABSENT, NO_TIME, Block, Frame
 from railkeeper.telemetry.frame_wire import decode_frame, encode_frame
+from railkeeper.telemetry.named_places import NamedKind
 
 FABRIC = make_fabric()
 ENTITIES = entities_of(FABRIC)
@@ -151,11 +154,69 @@ def test_frames_survive_their_wire_form(data):
 
 
 def test_large_frames_come_in_pieces(monkeypatch):
-    monkeypatch.setattr(frame_wire, "ENTITIES_A_PIECE", 7)
+    monkeypatch.setattr(frame_wire, "PIECE_BYTES", 300)
     whole = frame(3, 1000.0)
     pieces = encode_frame(whole)
     assert len(pieces) > 3
     same(whole, decode_frame(pieces, ENTITIES))
+
+
+def test_pieces_of_many_columns_fit_into_records():
+    """Hundreds of columns, as from switches with queues: no piece may be larger than a record."""
+    n, k = 2000, 900
+    names = tuple(f"c{i}" for i in range(k))
+    block = Block(ENTITIES["port"], np.ones(n, np.int64), names, np.full(k, 64, np.uint8), np.ones((k, n), np.uint64), (),
+                  np.empty((0, n), np.float32))  # fmt: skip
+    sizes = [len(piece) for piece in frame_wire.encode_block(block, 1.0)]
+    assert max(sizes) < 1.1 * frame_wire.PIECE_BYTES
+    assert len(sizes) == 1
+    many = replace(block, counters=np.ones((k, 3 * n), np.uint64), t_ns=np.ones(3 * n, np.int64),
+                   gauges=np.empty((0, 3 * n), np.float32))  # fmt: skip
+    assert len(list(frame_wire.encode_block(many, 1.0))) == 3
+
+
+def test_gpus_are_kept_by_name_and_stop_nothing(tmp_path):
+    """They are no part of the fabric: their numbers are given as they come."""
+    gpus = NamedKind("gpu")
+    for name in ("n0/gpu0", "n0/gpu1"):
+        gpus.add(name)
+    block = Block(gpus.entities(), np.array([NO_TIME, 5]), (), np.empty(0, np.uint8), np.empty((0, 2), np.uint64),
+                  ("xid",), np.array([[np.nan, 79.0]], np.float32))  # fmt: skip
+    whole = frame(1, 1000.0)
+    pieces = encode_frame(Frame(whole.t_s, {**whole.blocks, "gpu": block}))
+    same(whole, decode_frame(pieces, ENTITIES))
+    with History(tmp_path) as history:
+        for piece in pieces:
+            history.append(LogRecord(1000.0, FRAME, "keeper/1", 1, piece))
+        history.sync()
+    assert query(tmp_path, "SELECT name, xid FROM gpu_signals") == [{"name": "n0/gpu1", "xid": 79.0}]
+
+
+def test_columns_may_come_and_go(tmp_path):
+    """Of a segment, of parts of the archive, and of the log beside them."""
+    none = np.empty((0, 2), np.float32)
+    nics = NamedKind("nic")
+    nics.add("a")
+    nics.add("b")
+    with History(tmp_path) as history:
+        for t, names in [(1.0, ("x",)), (2.0, ("y", "x")), (4000.0, ("z",)), (4001.0, ())]:
+            k = len(names)
+            block = Block(nics.entities(), np.ones(2, np.int64), names, np.full(k, 64, np.uint8),
+                          np.full((k, 2), ABSENT - 1, np.uint64), (), none)  # fmt: skip
+            for piece in frame_wire.encode_block(block, t):
+                history.append(LogRecord(t, FRAME, "keeper/1", 1, piece))
+        history.sync()
+    with History(tmp_path) as history:
+        history.upkeep(5000.0)
+        for piece in frame_wire.encode_block(replace(block, counter_names=("w",), widths=np.full(1, 64, np.uint8),
+                                                     counters=np.full((1, 2), 7, np.uint64)), 4002.0):  # fmt: skip
+            history.append(LogRecord(4002.0, FRAME, "keeper/1", 1, piece))
+        history.sync()
+    found = query(tmp_path, "SELECT t, max(x) x, max(y) y, max(z) z, max(w) w FROM nic_signals GROUP BY t ORDER BY t")
+    most = ABSENT - 1
+    assert [tuple(r.values())[1:] for r in found] == [
+        (most, None, None, None), (most, most, None, None), (None, None, most, None), (None,) * 4, (None, None, None, 7),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("broken", [b"", b"\xc1", b"\x80", encode_frame(frame(1, 1.0))[0][:-9]])

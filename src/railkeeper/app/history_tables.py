@@ -174,6 +174,8 @@ def signal_columns(piece: bytes) -> tuple[str, dict[str, Any]]:
         "id": ids,
         "t_ns": np.frombuffer(d["t_ns"], dtype="<i8"),
     }
+    if "names" in d:
+        columns["name"] = pa.array(map(str, d["names"]), pa.string())
     counters = np.frombuffer(d["counters"], dtype="<u8").reshape(len(d["counter_names"]), len(ids))
     columns |= {n: pa.array(v, mask=v == ABSENT) for n, v in zip(d["counter_names"], counters, strict=True)}
     gauges = np.frombuffer(d["gauges"], dtype="<f4").reshape(len(d["gauge_names"]), len(ids))

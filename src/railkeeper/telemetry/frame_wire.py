@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from railkeeper.telemetry.entities import Entities
 
 SCHEMA = 1
-# With some twenty columns a piece has some 17 MB.
-ENTITIES_A_PIECE = 100_000
+# A record of the log has room for 64 MB; a block may have hundreds of columns.
+PIECE_BYTES = 16_000_000
 # Columns over entities (the last axis), with what stands for "not sampled".
 _SPREAD: dict[str, tuple[npt.DTypeLike, float]] = {
     "t_ns": (np.int64, NO_TIME),
@@ -33,6 +33,8 @@ _SPREAD: dict[str, tuple[npt.DTypeLike, float]] = {
 }
 _WHOLE: dict[str, npt.DTypeLike] = {"widths": np.uint8, "time_of": np.int32}
 _NAMES = ("counter_names", "gauge_names")
+# The ids of these are the fabric's own. Others (GPUs) got theirs as they were heard of, so they bear their names.
+_OF_FABRIC = frozenset({"port", "nic", "node", "switch"})
 
 
 def encode_frame(frame: Frame) -> tuple[bytes, ...]:
@@ -43,8 +45,11 @@ def encode_frame(frame: Frame) -> tuple[bytes, ...]:
 def encode_block(block: Block, t_s: float) -> Iterator[bytes]:
     """Yield the pieces of a block."""
     ids = np.flatnonzero(block.t_ns != NO_TIME)
-    for start in range(0, len(ids), ENTITIES_A_PIECE):
-        yield _piece(block, t_s, ids[start : start + ENTITIES_A_PIECE])
+    columns = [a for name in _SPREAD if (a := getattr(block, name)) is not None]
+    each = 4 + sum(a.itemsize * a.size // max(1, len(block.t_ns)) for a in columns)
+    step = max(1, PIECE_BYTES // each)
+    for start in range(0, len(ids), step):
+        yield _piece(block, t_s, ids[start : start + step])
 
 
 def _piece(block: Block, t_s: float, ids: npt.NDArray[np.intp]) -> bytes:
@@ -58,6 +63,8 @@ def _piece(block: Block, t_s: float, ids: npt.NDArray[np.intp]) -> bytes:
         **{name: None if a is None else _pack(a) for name, a in whole.items()},
         "anew": None if anew is None else _pack(anew),
     }  # fmt: skip
+    if block.entities.kind not in _OF_FABRIC:
+        body["names"] = [block.entities.name_of(int(i)) for i in ids]
     return bytes(msgpack.packb(body))
 
 
@@ -66,7 +73,8 @@ def decode_frame(
 ) -> Frame | None:
     """Return the frame of such pieces, None where there are none.
 
-    `entities` are those of the fabric by kind. Raises InputError on anything that is not a piece of such a frame.
+    `entities` are those of the fabric by kind; blocks of other kinds are left out. Raises InputError on anything that is
+    not a piece of such a frame.
     """
     try:
         return _frame([msgpack.unpackb(piece) for piece in pieces], entities)
@@ -79,7 +87,8 @@ def _frame(pieces: list[dict[str, Any]], entities: Mapping[str, Entities]) -> Fr
     for piece in pieces:
         if piece["schema"] != SCHEMA:
             raise ValueError(f"schema {piece['schema']!r}; this release reads {SCHEMA}")
-        kinds.setdefault(piece["kind"], []).append(piece)
+        if piece["kind"] in entities:
+            kinds.setdefault(piece["kind"], []).append(piece)
     if not pieces:
         return None
     return Frame(float(pieces[0]["t_s"]), {kind: _block(parts, entities[kind]) for kind, parts in kinds.items()})
