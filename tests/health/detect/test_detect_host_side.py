@@ -107,7 +107,7 @@ def test_slow_and_holding_the_network_is_told():
     for name in ("rx_bytes", "tx_bytes"):
         w.ports.per_s[name][port] = 8e9
     w.ports.per_s["pfc_tx_paused_us[3]"][port] = 0.4e6
-    (finding,) = w.tick(10)
+    (finding,) = w.tick(18)
 
     assert finding.entity == port
     assert finding.value == pytest.approx(8e9, rel=0.01)
@@ -148,7 +148,7 @@ def test_a_nic_among_those_of_its_node():
     w.tick(2)
     w.nics.per_s["tx_bytes"][2] = w.nics.per_s["rx_bytes"][2] = 1e10
     w.nics.per_s["pcie_stalled_seconds"][2] = 0.8
-    (finding,) = w.tick(10)
+    (finding,) = w.tick(18)
 
     assert (finding.kind, finding.entity) == ("nic", 2)
     assert "waits for PCIe 80% of the time" in finding.evidence

@@ -78,7 +78,7 @@ class SlowNic:
             "stalled_share": (0.05, "ratio", "share of the time in which the NIC waits for PCIe that tells of it"),
             **PERSISTENCE,
             "need_ticks": (8, "ticks", "hits that open a finding: phases of a job last seconds, a slow host lasts"),
-            "persist_s": (120, "s", PERSISTENCE["persist_s"][2]),
+            "persist_s": (240, "s", PERSISTENCE["persist_s"][2]),
             "of_ticks": (10, "ticks", PERSISTENCE["of_ticks"][2]),
         },
     )
