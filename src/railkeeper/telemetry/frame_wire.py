@@ -73,8 +73,8 @@ def decode_frame(
 ) -> Frame | None:
     """Return the frame of such pieces, None where there are none.
 
-    `entities` are those of the fabric by kind; blocks of other kinds are left out. Raises InputError on anything that is
-    not a piece of such a frame.
+    `entities` are those of the fabric by kind; blocks of other kinds are left out. Raises InputError on anything
+    that is not a piece of such a frame.
     """
     try:
         return _frame([msgpack.unpackb(piece) for piece in pieces], entities)
