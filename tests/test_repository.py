@@ -14,7 +14,7 @@ from railkeeper import __version__
 TOP = Path(__file__).parents[1]
 PROJECT = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))
 LOCK = (TOP / "requirements.lock").read_text(encoding="utf-8")
-LOCKED = dict(re.findall(r"^([a-z0-9-]+)==(\S+) \\$", LOCK, re.MULTILINE))
+LOCKED = dict(re.findall(r"^([a-z0-9-]+)==(\S+)(?: ; [^\n]*)? \\$", LOCK, re.MULTILINE))
 
 
 def needed() -> list[str]:

@@ -100,7 +100,7 @@ def _scaled(row: Binding, values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint
 
 def _from_floats(row: Binding, values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
     # 2^64 as a float is what all ones become on their way through Prometheus.
-    fine = np.isfinite(values) & (values >= 0) & (values * row.scale < 2.0**64)
+    fine = np.isfinite(values) & (values >= 0) & (values < 2.0**64 / row.scale)
     fine &= values < min(row.blank, 2.0**row.width - 1 if row.saturates else math.inf)
     out = np.full(len(values), ABSENT, dtype=np.uint64)
     out[fine] = np.rint(values[fine] * row.scale).astype(np.uint64)
