@@ -16,6 +16,7 @@ from railkeeper.app import bench_prometheus, bench_sources, bench_tick
 from railkeeper.app.bench_loop import measure_ticks
 from railkeeper.cli import bench_locate_cmd
 from railkeeper.cli.errors import print_json
+from railkeeper.cli.screen import screen
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import parse_spec, read_spec
 from railkeeper.lab import names, netns
@@ -119,7 +120,7 @@ def tick(
     for key, value in figures.items():
         if not isinstance(value, dict):
             table.add_row(key, str(value))
-    Console().print(table)
+    screen().print(table)
 
 
 @app.command()
@@ -162,4 +163,4 @@ def _show(name: str, baseline: str, rows: list[dict[str, Any]], shown: tuple[str
     table = Table(*shown, title=name, caption=f"baseline: {baseline}")
     for row in rows:
         table.add_row(*(str(row[key]) for key in shown))
-    Console().print(table)
+    screen().print(table)

@@ -11,6 +11,7 @@ from rich.table import Table
 from railkeeper.app.bench_days import measure_days
 from railkeeper.base.errors import InputError
 from railkeeper.cli.errors import print_json
+from railkeeper.cli.screen import screen
 
 _SHOWN = (
     "detector", "false_alarms", "per_day", "per_million_entity_hours", "in_maintenance", "told", "told_after_s",
@@ -33,7 +34,7 @@ def days(
     table = Table(*_SHOWN, title="bench days", caption=f"{figures['days']:g} days; told: of faults planted")
     for row in figures["figures"]:
         table.add_row(*(_cell(row[key]) for key in _SHOWN))
-    Console().print(table)
+    screen().print(table)
 
 
 def _seeds(text: str) -> list[int]:

@@ -6,12 +6,12 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from railkeeper.app.bench_locate import CELLS, METHODS, measure
 from railkeeper.base.errors import InputError
 from railkeeper.cli.errors import print_json
+from railkeeper.cli.screen import screen
 
 
 def locate(
@@ -36,7 +36,7 @@ def locate(
     table = Table(*rows[0], title=f"bench locate, k={k}")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
-    Console().print(table)
+    screen().print(table)
 
 
 def _chosen(text: str, known: list[str], option: str) -> list[str]:

@@ -17,9 +17,10 @@ from railkeeper.app.settings import KeeperSettings, Settings
 from railkeeper.base.errors import CapabilityError
 from railkeeper.cli.drill_table import drill_table
 from railkeeper.cli.errors import NOT_OK
-from railkeeper.cli.output import console, shown
+from railkeeper.cli.output import shown
 from railkeeper.cli.replay import MAX_NOTES
 from railkeeper.cli.replay import replay as play
+from railkeeper.cli.screen import screen
 from railkeeper.lab.capability import check_capability
 
 PREFIX = "rkdemo"
@@ -59,7 +60,7 @@ def _on_packets(record: Path | None, *, as_json: bool) -> int:
         settings = Settings(keeper=KeeperSettings(state=folder))
         run = _run(Wish(settings, record=record), LabWish(spec, PREFIX, own=True), as_json=as_json)
     if not as_json:
-        console().print(drill_table(run))
+        screen().print(drill_table(run))
         _say("that was real traffic. Next: docs/first-steps.md, or `railkeeper lab --help`")
     return 0 if all_right(run) else NOT_OK
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
+from railkeeper.cli.screen import screen
 from railkeeper.fabric import address
 from railkeeper.fabric.names import domain_name, nic_name
 
@@ -54,7 +54,7 @@ def _print(title: str, rows: Rows) -> None:
     table.add_column(overflow="fold")
     for label, value in rows:
         table.add_row(label, value)
-    Console().print(table)
+    screen().print(table)
 
 
 def _sizes(f: Fabric) -> Rows:

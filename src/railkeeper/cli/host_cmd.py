@@ -12,7 +12,7 @@ from rich.table import Table
 
 from railkeeper.adapters.hostread import read_host
 from railkeeper.cli.errors import print_json
-from railkeeper.cli.output import console
+from railkeeper.cli.screen import screen
 from railkeeper.telemetry.bind import Bound, binder
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def _show(readings: Sequence[Reading]) -> None:
         row = (len(reading.values), len(bound), unread or "", len(unbound) or "")
         table.add_row(escape(what), reading.dialect, *map(str, row))
         strange.setdefault(reading.dialect, Counter()).update(unbound)
-    screen = console()
-    screen.print(table)
+    out = screen()
+    out.print(table)
     for dialect, names in strange.items():
         if names:
-            screen.print(f"unbound in {dialect}: {escape(', '.join(sorted(names)))}", highlight=False, soft_wrap=True)
+            out.print(f"unbound in {dialect}: {escape(', '.join(sorted(names)))}", highlight=False, soft_wrap=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from railkeeper.app import compose
 from railkeeper.app.compose import LAB_FOLDER, LabWish, Wish
@@ -19,6 +18,7 @@ from railkeeper.app.settings import Settings, read_settings
 from railkeeper.base.errors import InputError, OutsideError
 from railkeeper.cli.drill_table import drill_table
 from railkeeper.cli.errors import NOT_OK, print_json
+from railkeeper.cli.screen import screen
 from railkeeper.fabric.faults import read_faults
 from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.spec import read_spec
@@ -79,7 +79,7 @@ def _tell(run: Drill, *, as_json: bool) -> None:
     if as_json:
         print_json(answer(run))
         return
-    Console().print(drill_table(run))
+    screen().print(drill_table(run))
 
 
 @app.command()

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from railkeeper.app.locating import Located, answer, locate_files
 from railkeeper.cli.errors import print_json
+from railkeeper.cli.screen import screen
 from railkeeper.health.infer.evidence import See
 from railkeeper.health.infer.problem import Config
 
@@ -41,7 +41,7 @@ def _show(located: Located) -> None:
         others = ", ".join(f"{u} → {v}" if u != v else f"switch {u}" for u, v in fault["indistinguishable"])
         between = f"{fault['rate_low']:.3%} … {fault['rate_high']:.3%}"
         table.add_row(name, f"{fault['rate']:.3%}", between, f"{fault['confidence']:.0%}", others)
-    out = Console()
+    out = screen()
     out.print(table if said["faults"] else "Nothing stands out from the background loss.")
     out.print(_words(located))
 

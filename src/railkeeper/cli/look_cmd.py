@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from railkeeper.app.settings_sources import AnySource
 
 SHOWN_EVIDENCE = 4
+PLURALS = {"port": "ports", "nic": "NICs", "node": "nodes", "switch": "switches"}
 
 
 def look(
@@ -56,6 +57,7 @@ def look(
     shape = Fabric(read_spec(spec)) if spec else None
     parameters = settings.detector_parameters(str(config or "settings"))
     shown = Look(shape, parameters, every_s)
+    print(f"railkeeper: reading; a frame is complete every {every_s:g} s", file=sys.stderr, flush=True)
     with Feeding(shape, sources, settings, every_s) as feed:
         for t_s in _frames(every_s, for_s, feed):
             _show(shown.report(feed.frame(t_s)), feed, worst, as_json=as_json)
@@ -143,7 +145,7 @@ def _document(report: Report, feed: SourceFeed, worst: int) -> dict[str, Any]:
         "no_data": report.blind,
         "errors": report.errors,
         "sources": [
-            {"source": s.source, "target": s.target, "state": s.state, "age_s": _age(s, report), "error": s.error}
+            {"source": s.source, "target": s.target, "state": s.state, "age_s": _age(s), "error": s.error}
             for s in feed.statuses()
         ],
         "values": vars(feed.assembler.counts),
@@ -152,8 +154,8 @@ def _document(report: Report, feed: SourceFeed, worst: int) -> dict[str, Any]:
     }
 
 
-def _age(status: Any, report: Report) -> float | None:
-    return None if status.last_ok_ns is None else round(report.t_s - status.last_ok_ns / 1e9, 3)
+def _age(status: Any) -> float | None:
+    return None if status.last_ok_ns is None else round(max(time.time() - status.last_ok_ns / 1e9, 0.0), 3)
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -174,18 +176,21 @@ def _plain(value: float) -> float | None:
 
 def _page(report: Report, feed: SourceFeed, worst: int) -> Group:
     clock = time.strftime("%H:%M:%S", time.localtime(report.t_s))
-    seen = ", ".join(f"{n} {kind}s" for kind, n in report.seen.items()) or "nothing"
+    seen = (
+        ", ".join(f"{n} {kind if n == 1 else PLURALS.get(kind, f'{kind}s')}" for kind, n in report.seen.items())
+        or "nothing"
+    )
     head = Text(f"{clock}  read: {seen}", style="bold")
-    return Group(head, _sources(feed, report), _levels(report), *_parts(report, worst), _leftovers(report, feed))
+    return Group(head, _sources(feed), _levels(report), *_parts(report, worst), _leftovers(report, feed))
 
 
-def _sources(feed: SourceFeed, report: Report) -> Table:
+def _sources(feed: SourceFeed) -> Table:
     statuses = feed.statuses()
-    table = Table("source", "targets", "answer", "oldest", "trouble")
+    table = Table("source", "targets", "that answer", "oldest answer", "trouble")
     for name in dict.fromkeys(s.source for s in statuses):
         mine = [s for s in statuses if s.source == name]
         good = [s for s in mine if s.state == "ok"]
-        ages = [age for s in good if (age := _age(s, report)) is not None]
+        ages = [age for s in good if (age := _age(s)) is not None]
         trouble = next((f"{s.target}: {s.error}" for s in mine if s.error and s.state != "ok"), "")
         table.add_row(name, str(len(mine)), str(len(good)), f"{max(ages):.0f} s" if ages else "-", trouble)
     return table
