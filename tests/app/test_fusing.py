@@ -144,6 +144,14 @@ def test_clean_counters_at_both_ends_are_a_gray_switch():
     assert ran.state.response.denied  # that paths show it is enough
 
 
+def test_a_fault_so_young_that_nothing_could_be_counted_yet_is_not_called_gray():
+    """The detectors wait for a few hits: meanwhile clean is no word against a link that does count."""
+    ran = Ran(FrameWorld(Frames({end(LINK, "up"): (6, 900)}), [lossy()]))
+    told = [e.get("counters", "") for e in ran.lines("fault")]
+    assert "clean" not in told
+    assert told[-1] == "agree"
+
+
 def test_a_switch_that_loses_and_counts_nowhere():
     ran = Ran(FrameWorld(Frames(), [lossy(target="p0/t1-1", direction="both")]))
     assert (ran.only.target, ran.only.counters) == ("p0/t1-1", "clean")

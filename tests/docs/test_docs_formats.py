@@ -16,6 +16,7 @@ from railkeeper.app.events import (
     TickFacts,
     detector_event,
     ended_event,
+    fault_event,
     fault_view,
     finding_events,
     level_event,
@@ -30,7 +31,7 @@ from railkeeper.fabric.model import Fabric
 from railkeeper.fabric.paths import PathKind, make_paths
 from railkeeper.fabric.spec import check_spec
 from railkeeper.health.detect.finding import Finding
-from railkeeper.health.fault import Fault
+from railkeeper.health.fault import AGREE, ALONE, CLEAN, DISAGREE, Fault
 from railkeeper.health.slo.objectives import DEFAULT_SLOS, level
 from railkeeper.health.slo.series import Series
 from railkeeper.health.synth import Event, World
@@ -93,7 +94,11 @@ def events():
 
 # What this keeper has no occasion to tell: no source, no minute.
 FINDING = Finding("x", "port", 3, "degraded", "rx_errors", 2.0, 1.0, "per second", "peers", 1.0, 0.9)
+COUNTED = Fault(
+    "k", "p0/t1-1", "corrupt", "up", 0, "open", 0.9, 0.0, 0.0, 0.0, 0.0, 0.0, (), ("up",), (), (), True, (), ALONE,
+)  # fmt: skip
 TOLD = (
+    fault_event(1.0, COUNTED),
     detector_event(1, 1.0, FINDING, str),
     ended_event(1, 1.0, FINDING, str),
     level_event(1.0, level(DEFAULT_SLOS[0], "fabric", Series(), 1.0)),
@@ -146,7 +151,10 @@ def test_the_drill_answer():
 def test_a_located_fault_of_a_drill_has_no_evidence():
     values = {f.name: () if "tuple" in str(f.type) else 0 for f in dataclasses.fields(Fault)}
 
-    assert set(fault_view(Fault(**values))) == names_in("`fault`") - {"evidence"}
+    said = set(fault_view(Fault(**{**values, "counters": AGREE})))
+    assert said == names_in("`fault`") - {"evidence"}
+    assert set(fault_view(Fault(**values))) == said - {"counters"}
+    assert cell("`fault`", "counters") == {AGREE, ALONE, CLEAN, DISAGREE}
 
 
 def test_tick_reports():

@@ -184,7 +184,7 @@ def _said(state: Fusing, now: Now, found: Detecting, findings: list[Finding]) ->
     clean = _Clean(fabric, found)
     out = {}
     for f, left in zip(live, _narrowed(state, now, live, words, clean), strict=True):
-        note = note_of(fabric, left, words, clean.links, now.ports)
+        note = note_of(fabric, left, words, clean.links if clean.could_tell(now, f) else None, now.ports)
         changed = {n: getattr(left, n) for n in NARROWED if getattr(left, n) != getattr(f, n)}
         out[f.key] = Said(_told(f), changed, note)
     return out
@@ -206,11 +206,13 @@ def _narrowed(state: Fusing, now: Now, live: list[Fault], words: Words, clean: _
     if not asked or not state.rows:
         return live
     around = np.unique(np.concatenate(list(asked.values())))
+    grown = [links[f.key] for f in live if f.key in asked and clean.could_tell(now, f)]
+    quiet = np.unique(np.concatenate(grown)) if grown else around[:0]
     said = (w.finding for x in around.tolist() for d in (2 * x, 2 * x + 1) for w in words.get(d, ()))
     mine = list(dict.fromkeys(f for f in said if f is not None))
     fused = fuse(
         fabric, probes=join_stats([k.stats for k in state.rows]), findings=mine,
-        clean=clean.directed(around, words), ports=_only(now.ports, around), tick=now.tick,
+        clean=clean.directed(quiet, words), ports=_only(now.ports, around), tick=now.tick,
         space=state.space,
     )  # fmt: skip
     return [narrowed(fabric, f, fused, words) if f.key in asked else f for f in live]
@@ -229,6 +231,14 @@ class _Clean:
 
     fabric: Fabric
     found: Detecting
+
+    def could_tell(self, now: Now, fault: Fault) -> bool:
+        """Return whether a fault is old enough that detectors, which wait for some hits, would have found it."""
+        seats = [self.found.engine.seats.get(name) for name in (DAMAGE, DROPS)]
+        p = [s.parameters for s in seats if s is not None]
+        tick_s = self.found.engine.tick_s
+        wait_s = max((max(x.get("persist_s", 0.0), x.get("need_ticks", 0.0) * tick_s) for x in p), default=0.0)
+        return (now.tick - fault.since_tick) * now.tick_s >= wait_s + tick_s
 
     def links(self, links: Ints) -> npt.NDArray[np.bool_]:
         """Return (m,) whether each of some links is clean: no damage at either end, no drops at a switch's."""

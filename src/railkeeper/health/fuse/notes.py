@@ -55,21 +55,24 @@ def _links(fabric: Fabric, name: str) -> Ints:
         return np.zeros(0, dtype=np.int64)
 
 
-def note_of(fabric: Fabric, fault: Fault, words: Words, clean: CleanLinks, ports: PortStates) -> Note:
+def note_of(fabric: Fabric, fault: Fault, words: Words, clean: CleanLinks | None, ports: PortStates) -> Note:
     """Return what counters and port states say of a fault.
 
-    `words`: of directed links, by findings; `clean`: which of some links were read at both ends and show nothing.
+    `words`: of directed links, by findings; `clean`: which of some links were read at both ends and show nothing; None
+    while the fault is so young that counters could not have shown it: then they can but agree.
     """
     links = _links(fabric, fault.target)
     ways = {w for d in fault.directions or (fault.direction,) for w in _ways(d)}
     here = _said(fault, words, (int(2 * link + w) for link in links for w in sorted(ways)))
     there = _said(fault, words, (int(2 * link + w) for link in links for w in (0, 1) if w not in ways))
+    if not here and clean is None:
+        return Note("", ())
     lines = [f"{w.text}: agrees" for w in here]
     lines += [f"{w.text}, the other direction: contradicts" for w in there if w not in here]
     lines += _states(fault, links, ports)
     if lines:
         return Note(AGREE if here else DISAGREE, _some(lines))
-    if fault.kind in LOSING and len(links) and clean(links).all():
+    if fault.kind in LOSING and len(links) and clean is not None and clean(links).all():
         return Note(CLEAN, (_clean_line(fault, len(links)),))
     return Note("", ())
 
