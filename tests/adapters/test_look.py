@@ -137,11 +137,20 @@ def test_without_a_fabric_all_is_one(switches):
     assert "delivery" in done.stdout
 
 
+def test_what_could_not_be_read_is_not_told_as_well():
+    dead = f"http://127.0.0.1:{free_port()}/metrics"
+    done = look("--prometheus", dead, "--every", 1, "--for", 1)
+    assert "Nothing was read." in done.stdout
+    assert "unwell" not in done.stdout
+    assert json.loads(look("--prometheus", dead, "--every", 1, "--for", 1, "--json").stdout)["judged"] == 0
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ((), "none is given"),
         (("--sonic", "leaf1"), "SWITCH=redis"),
+        (("--sonic", "a=redis://x", "--sonic", "a=redis://y"), "two addresses"),
         (("--sonic", "leaf1=http://x"), "redis://HOST"),
         (("--prometheus", "ftp://x"), "http"),
         (("--host", "--every", "0"), "every"),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.app.detecting import port_up
+from railkeeper.app.detecting import entities_of, port_up
 from railkeeper.health.detect import engine
-from railkeeper.health.detect.finding import V_NO_DATA
+from railkeeper.health.detect.finding import V_FAILED, V_NO_DATA
 from railkeeper.health.slo.slis import delivered, uncongested
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ class Report:
     """What one frame shows.
 
     - seen: kind of entity -> how many were read; levels: indicator -> plane -> (good, total) amounts of this frame
-    - parts: those that are not well, the worst first; blind: detector -> entities that it has no data of
+    - parts: those that are not well, the worst first
+    - judged: verdicts that were reached, over all detectors and entities; blind: detector -> entities without data
     - errors: detector -> what went wrong in it
     """
 
@@ -47,6 +48,7 @@ class Report:
     seen: dict[str, int]
     levels: dict[str, dict[str, tuple[float, float]]]
     parts: tuple[Part, ...]
+    judged: int
     blind: dict[str, int]
     errors: dict[str, str]
 
@@ -56,24 +58,34 @@ class Look:
 
     def __init__(self, fabric: Fabric | None, parameters: Mapping[str, Mapping[str, float]], frame_s: float) -> None:
         self._fabric, self._parameters, self._frame_s = fabric, parameters, frame_s
+        self._known = entities_of(fabric) if fabric is not None else {}
         self._engine: engine.EngineState | None = None
 
     def report(self, frame: Frame) -> Report:
         """Take in a frame and say what it shows."""
-        entities = {kind: block.entities for kind, block in frame.blocks.items()}
-        if self._engine is None or _sizes(self._engine.entities) != _sizes(entities):
-            # Names that come only now are new entities: what was learnt of the others begins anew with them.
-            found = engine.detectors_found()
-            self._engine = engine.new(found, entities, self._parameters, tick_s=self._frame_s)
-        self._engine, judged = engine.tick(self._engine, frame)
+        entities = self._known | {kind: block.entities for kind, block in frame.blocks.items()}
+        self._engine, judged = engine.tick(self._engine_of(entities), frame)
         return Report(
             frame.t_s,
             seen={kind: int((block.t_ns > 0).sum()) for kind, block in frame.blocks.items()},
             levels=self._levels(frame.blocks.get("port"), self._engine),
             parts=worst(judged, entities),
+            judged=sum(int((j.verdicts <= V_FAILED).sum()) for j in judged.values()),
             blind={name: int((j.verdicts == V_NO_DATA).sum()) for name, j in judged.items()},
             errors={name: j.error for name, j in judged.items() if j.error},
         )
+
+    def _engine_of(self, entities: dict[str, Entities]) -> engine.EngineState:
+        """Return the engine for these entities; with new ones, what was learnt of their kind begins anew."""
+        old = self._engine
+        if old is not None and _sizes(old.entities) == _sizes(entities):
+            return old
+        made = engine.new(engine.detectors_found(), entities, self._parameters, tick_s=self._frame_s)
+        if old is not None:
+            same = {kind for kind, e in entities.items() if kind in old.entities and len(old.entities[kind]) == len(e)}
+            made.rates |= {kind: known for kind, known in old.rates.items() if kind in same}
+            made.seats |= {key: seat for key, seat in old.seats.items() if seat.kind in same}
+        return made
 
     def _levels(self, block: Block | None, known: engine.EngineState) -> dict[str, dict[str, tuple[float, float]]]:
         if block is None:

@@ -16,7 +16,7 @@ from rich.text import Text
 from railkeeper.app.events import SCHEMA
 from railkeeper.app.look import Look, Part, Report
 from railkeeper.app.settings import Settings, read_settings
-from railkeeper.app.settings_sources import HostSource, PrometheusSource, SonicSource
+from railkeeper.app.settings_sources import HostSource, PrometheusSource, SonicSource, check_sources
 from railkeeper.base.errors import InputError
 from railkeeper.cli.screen import screen
 from railkeeper.fabric.model import Fabric
@@ -53,6 +53,7 @@ def look(
         raise InputError(
             "sources", "none is given", "--prometheus URL, --sonic SWITCH=ADDRESS, --host or --config FILE"
         )
+    check_sources(sources, str(config or "sources"))
     spec = fabric or _spec_of(config, settings)
     shape = Fabric(read_spec(spec)) if spec else None
     parameters = settings.detector_parameters(str(config or "settings"))
@@ -91,10 +92,18 @@ def _asked(prometheus: list[str], sonic: list[str], host: bool, every_s: float) 
     if prometheus:
         asked.append(PrometheusSource(kind="prometheus", name="prometheus", targets=prometheus, **times))
     if sonic:
-        asked.append(SonicSource(kind="sonic", name="sonic", targets=dict(map(_switch, sonic)), **times))
+        asked.append(SonicSource(kind="sonic", name="sonic", targets=_switches(sonic), **times))
     if host:
         asked.append(HostSource(kind="host", name="host", **times))
     return asked
+
+
+def _switches(texts: list[str]) -> dict[str, str]:
+    found = [_switch(text) for text in texts]
+    for name, address in found:
+        if dict(found)[name] != address:
+            raise InputError("--sonic", f"gives {name!r} two addresses", "give each switch once")
+    return dict(found)
 
 
 def _switch(text: str) -> tuple[str, str]:
@@ -113,20 +122,20 @@ def _spec_of(config: Path | None, settings: Settings) -> Path | None:
 
 def _frames(every_s: float, for_s: float | None, feed: SourceFeed) -> Iterator[float]:
     """Yield the end of each frame (unix s) when it has come."""
-    begin = time.time()
-    until = None if for_s is None else begin + for_s
-    end = begin + every_s
-    while until is None or end <= until + 0.001:
-        while (left := end - time.time()) > 0:
+    # By a clock that nobody sets; a frame that took too long to show puts off the next one.
+    begin = time.monotonic()
+    due = begin + every_s
+    while for_s is None or due <= begin + for_s + 0.001:
+        while (left := due - time.monotonic()) > 0:
             time.sleep(min(left, 0.5))
             feed.gather()
-        yield end
-        end += every_s
+        yield time.time()
+        due = max(due + every_s, time.monotonic() + every_s / 2)
 
 
 def _show(report: Report, feed: SourceFeed, worst: int, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(_document(report, feed, worst)), flush=True)
+        print(json.dumps(_document(report, feed, worst), allow_nan=False), flush=True)
     else:
         screen().print(_page(report, feed, worst))
 
@@ -142,6 +151,7 @@ def _document(report: Report, feed: SourceFeed, worst: int) -> dict[str, Any]:
         },
         "not_well": len(report.parts),
         "worst": [_part(part) for part in report.parts[:worst]],
+        "judged": report.judged,
         "no_data": report.blind,
         "errors": report.errors,
         "sources": [
@@ -163,7 +173,7 @@ def _part(part: Part) -> dict[str, Any]:
         {
             "detector": f.detector, "signal": f.signal, "verdict": f.verdict, "value": _plain(f.value),
             "expected": _plain(f.expected), "unit": f.unit, "against": f.against, "since_s": round(f.since_s, 3),
-            "confidence": round(f.confidence, 4), "evidence": list(f.evidence),
+            "confidence": _plain(round(f.confidence, 4)), "evidence": list(f.evidence),
         }
         for f in part.findings
     ]  # fmt: skip
@@ -215,8 +225,11 @@ def _share(amounts: tuple[float, float] | None) -> str:
 
 
 def _parts(report: Report, worst: int) -> list[Text]:
+    if not report.judged:
+        what = "Nothing can be judged yet: that needs some frames." if report.seen else "Nothing was read."
+        return [Text(what, style="yellow")]
     if not report.parts:
-        return [Text("Nothing that was read is unwell.", style="green")]
+        return [Text("Nothing that could be judged is unwell.", style="green")]
     out = [Text(f"{len(report.parts)} parts are not well; the worst:", style="bold")]
     for number, part in enumerate(report.parts[:worst], 1):
         verdict = part.findings[0].verdict
