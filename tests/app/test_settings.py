@@ -27,6 +27,8 @@ BAD = [
     ("[detectors.foo]\na = 1", "detectors.foo", "one of"),
     ("[detectors.link-flap]\nfoo = 1", "detectors.link-flap.foo", "one of"),
     ("[detectors]\nlink-flap = 3", "detectors.link-flap", "a table"),
+    ("[detectors.link-flap]\nfalls = nan", "detectors.link-flap.falls", "at least 0"),
+    ("[detectors.link-flap]\nfalls = -1", "detectors.link-flap.falls", "at least 0"),
     ('[[source]]\nname = "a"', "source.0.kind", "one of prometheus"),
     ('[[source]]\nkind = "foo"\nname = "a"', "source.0.kind", "one of prometheus"),
     ('[[source]]\nkind = "host"\nname = "a"\nroute = "/"', "source.0.host.route", "known keys: host, interval_s, kind"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -133,4 +134,6 @@ def _parameters(name: str, values: Any, known: Mapping[str, Mapping[str, Any]], 
             raise InputError(f"{where}.{key}", "is not a parameter", f"one of {', '.join(sorted(known[name]))}")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"{where}.{key}", f"is {value!r}", "a number")
+        if not math.isfinite(value) or (value < 0 <= known[name][key][0]):
+            raise InputError(f"{where}.{key}", f"is {value!r}", f"as {known[name][key][0]:g}, at least 0")
     return {key: float(value) for key, value in values.items()}
