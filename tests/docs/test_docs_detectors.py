@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from importlib import import_module
 
 import pytest
-from pages import TOP, read, rows, section
+from pages import PAGES, TOP, prose, read, rows, section
 
 ENTRIES = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
 DETECTORS = ENTRIES["railkeeper.detectors"]
 HEADINGS = ("Why", "How it decides", "Parameters", "Evidence", "What it does not say", "What to do next")
+
+# As "the detector `a`", "detectors `a`, `b` and `c`".
+_NAMED = re.compile(r"\bdetectors?\s+(`[a-z0-9-]+`(?:(?:,\s|\sand\s|\sor\s)`[a-z0-9-]+`)*)")
 
 
 def about(name):
@@ -41,6 +45,23 @@ def test_the_page_says_what_pages_of_detectors_say(name):
     assert f"(`{name}`)" in page.splitlines()[0]
     for heading in HEADINGS:
         assert section(page, heading).strip(), heading
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_the_page_says_why_it_matters_before_how_it_works(name):
+    lines = read(f"docs/detectors/{name}.md").splitlines()
+    headings = [line for line in lines if line.startswith("## ")]
+
+    assert headings == [f"## {heading}" for heading in HEADINGS]
+    assert not any(line.startswith("Judges:") for line in lines[: lines.index("## How it decides")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_detectors_that_pages_name_are_there(page):
+    words = prose(page.read_text(encoding="utf-8"))
+    named = {name for found in _NAMED.findall(words) for name in re.findall(r"`([a-z0-9-]+)`", found)}
+
+    assert named <= set(DETECTORS)
 
 
 @pytest.mark.parametrize("name", DETECTORS)
