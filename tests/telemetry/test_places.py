@@ -395,3 +395,19 @@ def test_tables_from_csv():
     ):
         with pytest.raises(InputError, match=problem):
             read_table(bad, where="t.csv", columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "what"),
+    [
+        ("host_table", "p0/t0-1", "a node"),
+        ("host_table", "n999999", "a node"),
+        ("switch_table", "n1", "a switch"),
+        ("switch_table", "p0/t0-x", "a switch"),
+        ("interface_table", "p0/t0-1", "an end of a link"),
+    ],
+)
+def test_a_table_that_names_what_is_not_there_is_refused(table, name, what):
+    with pytest.raises(InputError, match=f"places.{table}: a: '{name}' is no name of {what}"):
+        FabricPlaces(FABRIC, rules(**{table: {"a": name}}))
+    FabricPlaces(FABRIC, rules(**{table: {"a": "-"}}))

@@ -35,7 +35,7 @@ from railkeeper.telemetry.place_rules import (
 from railkeeper.telemetry.tick import OUTSIDE, UNPLACED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from railkeeper.fabric.model import Fabric
     from railkeeper.telemetry.bindings import Dialect
@@ -66,8 +66,21 @@ class FabricPlaces:
             (interface_reader(rule, where=f"{where}.interfaces[{i}]"), rule) for i, rule in enumerate(rules.interfaces)
         ]
         self._interface_table = dict(rules.interface_table)
+        self._check_tables(rules, where)
         self._gpus = NamedKind("gpu")
         self._from_hosts: dict[tuple[str, str], tuple[str, str]] | None = None
+
+    def _check_tables(self, rules: PlacesSettings, where: str) -> None:
+        """Raise InputError for a name in a table that the fabric does not have: it would be missed in silence."""
+        finders: dict[str, tuple[Callable[[str], bool], str]] = {
+            "host_table": (lambda name: _kind_of(self._fabric, name) is Kind.NODE, "a node"),
+            "switch_table": (lambda name: _kind_of(self._fabric, name) in {Kind.T0, Kind.T1}, "a switch"),
+            "interface_table": (lambda name: port_end_id(self._fabric, name) is not None, "an end of a link"),
+        }
+        for table, (fits, what) in finders.items():
+            for key, name in getattr(rules, table).items():
+                if name != OUTSIDE_NAME and not fits(name):
+                    raise InputError(f"{where}.{table}: {key}", f"{name!r} is no name of {what}", "see its fabric spec")
 
     def entities(self, kind: str) -> Entities | None:
         """Return the entities of a kind; GPUs are those that have been heard of."""
@@ -276,3 +289,10 @@ class FabricPlaces:
         rail, plane = divmod(domain, f.planes)
         nic = (group * f.nics_per_t0 + number) * f.rails + rail
         return 2 * int(f.port_link(nic, plane)) + UPPER
+
+
+def _kind_of(fabric: Fabric, name: str) -> Kind | None:
+    try:
+        return parse_name(fabric, name).kind
+    except InputError:
+        return None
