@@ -14,7 +14,7 @@ from rich.table import Table
 
 from railkeeper.app import bench_prometheus, bench_sources, bench_tick
 from railkeeper.app.bench_loop import measure_ticks
-from railkeeper.cli import bench_locate_cmd
+from railkeeper.cli import bench_days_cmd, bench_locate_cmd
 from railkeeper.cli.errors import print_json
 from railkeeper.cli.screen import screen
 from railkeeper.fabric.model import Fabric
@@ -25,6 +25,7 @@ from railkeeper.probe import bench
 
 app = typer.Typer(help="Speed figures, each beside a baseline of the same run.", no_args_is_help=True)
 app.command("locate")(bench_locate_cmd.locate)
+app.command("days")(bench_days_cmd.days)
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 SMALL = "[fabric]\nname = 'bench'\nplanes = 2\nt0_per_plane = 4\nt1_per_plane = 4\nnics_per_t0 = 4\n"

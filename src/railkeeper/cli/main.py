@@ -9,50 +9,50 @@ from typing import Annotated
 import typer
 
 from railkeeper import __version__
-from railkeeper.cli import (
-    agent_cmd,
-    bench_cmd,
-    bench_days_cmd,
-    demo_cmd,
-    export_cmd,
-    fabric_cmd,
-    host_cmd,
-    journal_cmd,
-    lab_cmd,
-    locate_cmd,
-    look_cmd,
-    rejudge_cmd,
-    run_cmd,
-    signals_cmd,
-    slo_cmd,
-)
 from railkeeper.cli.errors import run
+from railkeeper.cli.lazy import Row, lazy_group
 
+# In the order of the list that people see; the lines are those of the commands' own help, which a test compares.
+COMMANDS = {
+    "demo": Row(
+        "demo_cmd",
+        "show_demo",
+        "Show the whole loop in about a minute: three faults are injected, located, avoided, and heal.",
+    ),
+    "run": Row("run_cmd", "run", "Run the keeper: observe, locate, avoid, verify, record."),
+    "look": Row(
+        "look_cmd",
+        "look",
+        "Look at whatever there is: sources in, service levels and the worst parts out. "
+        "Nothing is kept, nothing acted.",
+    ),
+    "agent": Row("agent_cmd", "agent", "Probe the fabric from this node and report to the keeper until SIGTERM."),
+    "locate": Row("locate_cmd", "locate", "Say which links and switches lose packets, from what flows sent and lost."),
+    "host": Row(
+        "host_cmd",
+        "host",
+        "Show what a host says of its RDMA ports, interfaces and PCIe links, and which names are bound to signals.",
+    ),
+    "signals": Row("signals_cmd", "signals", "List the signals, explain one, or say what a vendor's name means."),
+    "status": Row("journal_cmd", "status", "Tell how the fabric is, as far as the keeper knows."),
+    "incidents": Row("journal_cmd", "incidents", "List incidents, newest first."),
+    "actions": Row("journal_cmd", "actions", "List actions and refusals with their reasons, newest first."),
+    "query": Row("journal_cmd", "query", "Ask the open history in SQL."),
+    "slo": Row("slo_cmd", "slo", "Tell how service levels stand against their objectives."),
+    "rejudge": Row("rejudge_cmd", "rejudge_command", "Judge the past again, up to a time, from the history."),
+    "export": Row("export_cmd", "app", "Rules for Prometheus and a dashboard for Grafana."),
+    "fabric": Row("fabric_cmd", "app", "The fabric of a spec file: sizes, blast radius, addresses."),
+    "lab": Row("lab_cmd", "app", "A real fabric in network namespaces on this machine; needs root."),
+    "bench": Row("bench_cmd", "app", "Speed figures, each beside a baseline of the same run."),
+}
 app = typer.Typer(
     name="railkeeper",
+    cls=lazy_group(COMMANDS),
     help="Keeps the backend networks of AI supercomputers healthy.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo_cmd.show_demo)
-app.command()(run_cmd.run)
-app.command()(look_cmd.look)
-app.command()(agent_cmd.agent)
-app.command()(locate_cmd.locate)
-app.command()(host_cmd.host)
-app.command()(signals_cmd.signals)
-app.command()(journal_cmd.status)
-app.command()(journal_cmd.incidents)
-app.command()(journal_cmd.actions)
-app.command()(journal_cmd.query)
-app.command()(slo_cmd.slo)
-app.command("rejudge")(rejudge_cmd.rejudge_command)
-app.add_typer(export_cmd.app, name="export")
-app.add_typer(fabric_cmd.app, name="fabric")
-app.add_typer(lab_cmd.app, name="lab")
-bench_cmd.app.command("days")(bench_days_cmd.days)
-app.add_typer(bench_cmd.app, name="bench")
 
 
 def _version(wanted: bool) -> None:
