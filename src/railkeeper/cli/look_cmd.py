@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import contextlib
 import json
 import sys
 import time
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 
     from railkeeper.app.feed import SourceFeed
     from railkeeper.app.settings_sources import AnySource
+    from railkeeper.telemetry.unbound import Leftovers
 
 SHOWN_EVIDENCE = 4
+SHOWN_LEFTOVERS = 2
 PLURALS = {"port": "ports", "nic": "NICs", "node": "nodes", "switch": "switches"}
 
 
@@ -53,36 +57,35 @@ def look(
         raise InputError(
             "sources", "none is given", "--prometheus URL, --sonic SWITCH=ADDRESS, --host or --config FILE"
         )
-    check_sources(sources, str(config or "sources"))
+    where = str(config or "options")
+    check_sources(sources, where)
     spec = fabric or _spec_of(config, settings)
     shape = Fabric(read_spec(spec)) if spec else None
-    parameters = settings.detector_parameters(str(config or "settings"))
+    parameters = settings.detector_parameters(where)
     shown = Look(shape, parameters, every_s)
     print(f"railkeeper: reading; a frame is complete every {every_s:g} s", file=sys.stderr, flush=True)
-    with Feeding(shape, sources, settings, every_s) as feed:
+    with _reading(shape, sources, settings, every_s, where) as feed:
         for t_s in _frames(every_s, for_s, feed):
             _show(shown.report(feed.frame(t_s)), feed, worst, as_json=as_json)
 
 
-class Feeding:
-    """A feed that runs as long as the context."""
+@contextlib.contextmanager
+def _reading(
+    shape: Fabric | None, sources: list[AnySource], settings: Settings, every_s: float, where: str
+) -> Iterator[SourceFeed]:
+    """Give a feed that runs as long as the context."""
+    # Clients of all those protocols take long to import: only who has sources waits for them.
+    from railkeeper.app.sources import open_feed  # noqa: PLC0415
 
-    def __init__(self, fabric: Fabric | None, sources: list[AnySource], settings: Settings, every_s: float) -> None:
-        # Clients of all those protocols take long to import: only who has sources waits for them.
-        from railkeeper.app.feed import SourceFeed  # noqa: PLC0415
-        from railkeeper.app.sources import make_sources  # noqa: PLC0415
-
-        self.feed = SourceFeed(
-            fabric, make_sources(sources), settings.places, frame_s=every_s,
-            complain=lambda text: print(f"railkeeper: {text}", file=sys.stderr, flush=True),
-        )  # fmt: skip
-
-    def __enter__(self) -> SourceFeed:
-        self.feed.start()
-        return self.feed
-
-    def __exit__(self, *_: object) -> None:
-        self.feed.close()
+    feed = open_feed(
+        settings, sources, shape, frame_s=every_s, where=where,
+        complain=lambda text: print(f"railkeeper: {text}", file=sys.stderr, flush=True),
+    )  # fmt: skip
+    feed.start()
+    try:
+        yield feed
+    finally:
+        feed.close()
 
 
 def _asked(prometheus: list[str], sonic: list[str], host: bool, every_s: float) -> list[AnySource]:
@@ -230,7 +233,8 @@ def _parts(report: Report, worst: int) -> list[Text]:
         return [Text(what, style="yellow")]
     if not report.parts:
         return [Text("Nothing that could be judged is unwell.", style="green")]
-    out = [Text(f"{len(report.parts)} parts are not well; the worst:", style="bold")]
+    n = len(report.parts)
+    out = [Text(f"{n} parts are not well; the worst:" if n > 1 else "One part is not well:", style="bold")]
     for number, part in enumerate(report.parts[:worst], 1):
         verdict = part.findings[0].verdict
         out.append(Text(f"{number}. {part.name}: {verdict}", style="red" if verdict == "failed" else "yellow"))
@@ -239,10 +243,18 @@ def _parts(report: Report, worst: int) -> list[Text]:
     return out
 
 
+def _some(what: str, kept: Leftovers) -> str:
+    """Return how many there are, and some of them."""
+    names = [" ".join(key) for key in itertools.islice(kept.report(), SHOWN_LEFTOVERS)]
+    names += ["…"] if len(kept) > len(names) else []
+    return f"{len(kept)} {what}" + (f" ({', '.join(names)})" if names else "")
+
+
 def _leftovers(report: Report, feed: SourceFeed) -> Text:
-    blind = sum(1 for n in report.blind.values() if n)
-    text = f"{len(feed.assembler.unbound)} unknown names, {len(feed.assembler.unplaced)} objects without a place"
-    text += f", {blind} detectors lack data of some entities"
+    blind = len({name.partition("/")[0] for name, n in report.blind.items() if n})
+    text = f"{_some('unknown names', feed.assembler.unbound)}; "
+    text += f"{_some('objects without a place', feed.assembler.unplaced)}; "
+    text += f"{blind} detectors lack data of some entities"
     for name, error in report.errors.items():
         text += f"\n{name} failed: {error}"
     return Text(text, style="dim")

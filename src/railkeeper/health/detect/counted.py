@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from railkeeper.health.detect.judging import number
 from railkeeper.health.detect.known import at
 from railkeeper.health.detect.poisson import surprise
 from railkeeper.health.detect.screen import above
@@ -138,7 +139,7 @@ def lines(s: Suspects, k: int) -> tuple[str, ...]:
     over = " over the last hour, a few at a time" if s.slow[k] else ""
     allowed = f"allowed {s.allowed_per_s[k]:.2g}/s, chance 1 in 10^{s.surprise[k]:.0f}"
     return (
-        f"{s.rule.signal}: {s.per_s[k]:.3g} {s.rule.unit}/s{share}{over}; {allowed}",
+        f"{s.rule.signal}: {number(float(s.per_s[k]))} {s.rule.unit}/s{share}{over}; {allowed}",
         f"half of its peers: at most {s.usual_per_s[k]:.2g}/s",
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from railkeeper.health.detect.cases import PERSISTENCE, Cases, Hits, Said, cases
 from railkeeper.health.detect.detector import About
+from railkeeper.health.detect.judging import number
 from railkeeper.health.detect.known import settled, unread
 from railkeeper.health.detect.slices import Rounds, part_of
 
@@ -100,7 +101,7 @@ def _say(view: View, stands: dict[tuple[bool, str, str], Ids], port: int) -> Sai
     assert rate is not None
     value = float(rate[other if far else port])
     every = all(x[port] == 0 for name in TRAFFIC if (x := view.rate(name)) is not None)
-    lines = [f"{still} stands, while {moves} {f'of {e.name_of(other)} ' if far else ''}is {value:.3g}/s"]
+    lines = [f"{still} stands, while {moves} {f'of {e.name_of(other)} ' if far else ''}is {number(value)}/s"]
     if every:
         lines.append("every counter of its traffic stands though its samples are fresh: a frozen agent or driver")
     if far and still == "rx_bytes":
