@@ -191,11 +191,13 @@ def _coloured(word: str) -> Text:
 
 def _what(i: dict[str, Any]) -> Text:
     size = {
-        "loss": f" {i['rate']:.2%}", "corrupt": f" {i['rate']:.2%}",
-        "delay": f" {i['delay_ms']:.1f} ms", "slow": f" {i['gbps']:.1f} Gb/s",
-    }.get(i["kind"], "")  # fmt: skip
+        "loss": ("rate", ".2%", ""), "corrupt": ("rate", ".2%", ""),
+        "delay": ("delay_ms", ".1f", " ms"), "slow": ("gbps", ".1f", " Gb/s"),
+    }.get(i["kind"])  # fmt: skip
+    # Counters alone tell no size, and 0 is not one.
+    told = f" {i[size[0]]:{size[1]}}{size[2]}" if size and i[size[0]] else ""
     way = "" if i["direction"] == "both" else f" ({i['direction']})"
-    return Text(f"{i['kind']}{size}{way}")
+    return Text(f"{i['kind']}{told}{way}")
 
 
 def _left(i: dict[str, Any]) -> str:
