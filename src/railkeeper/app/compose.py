@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from railkeeper.app.feed import SourceFeed
+from railkeeper.app.feed import open_feed
 from railkeeper.app.history import History
 from railkeeper.app.keeper import Keeper
 from railkeeper.app.lab_feed import LabFeed
@@ -38,6 +38,7 @@ from railkeeper.respond.responder import REMEMBER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from railkeeper.app.feed import SourceFeed
     from railkeeper.app.settings import Settings
 
 __all__ = ["KeeperState", "LabKeeper", "LabWish", "Outcome", "Wish", "lab_keeper", "live_keeper", "recording_keeper"]
@@ -241,12 +242,10 @@ def _feed(wish: Wish, setup: Setup, stack: contextlib.ExitStack) -> SourceFeed |
     settings = wish.settings
     if not settings.source:
         return None
-    # Clients of all those protocols take long to import: only who has sources waits for them.
-    from railkeeper.app.sources import make_sources  # noqa: PLC0415
-
     warm_up()
-    made = make_sources(settings.source)
-    feed = SourceFeed(setup.fabric, made, settings.places, frame_s=setup.frame_s, complain=wish.say)
+    feed = open_feed(
+        settings, settings.source, setup.fabric, frame_s=setup.frame_s, where=wish.where, complain=wish.say
+    )
     feed.start()
     stack.callback(feed.close)
     return feed

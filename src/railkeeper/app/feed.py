@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from railkeeper.adapters.runner import Runner
+from railkeeper.base.errors import InputError
 from railkeeper.health.slo.scopes import Job
 from railkeeper.telemetry.assemble import Assembler
 from railkeeper.telemetry.frame_wire import encode_frame
@@ -12,8 +13,10 @@ from railkeeper.telemetry.named_places import NamedPlaces
 from railkeeper.telemetry.places import FabricPlaces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from railkeeper.app.settings import Settings
+    from railkeeper.app.settings_sources import AnySource
     from railkeeper.app.sources import JobLister, Sources
     from railkeeper.fabric.model import Fabric
     from railkeeper.telemetry.frame import Frame
@@ -86,6 +89,25 @@ class SourceFeed:
             elif s.state == "ok" and key in self._told:
                 self._told.discard(key)
                 self._complain(f"source {s.source}: {s.target}: answers again")
+
+
+def open_feed(
+    settings: Settings,
+    sources: Iterable[AnySource],
+    fabric: Fabric | None,
+    *,
+    frame_s: float,
+    where: str,
+    complain: Callable[[str], None],
+) -> SourceFeed:
+    """Return the feed of these sources; raises InputError, that begins with `where`, for settings that can't be."""
+    # Clients of all those protocols take long to import: only who has sources waits for them.
+    from railkeeper.app.sources import make_sources  # noqa: PLC0415
+
+    try:
+        return SourceFeed(fabric, make_sources(sources), settings.places, frame_s=frame_s, complain=complain)
+    except InputError as e:
+        raise InputError(f"{where}: {e.where}", e.problem, e.right) from e
 
 
 class JobsOf:

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from railkeeper.app.events import SCHEMA
+from railkeeper.app.feed import open_feed
 from railkeeper.app.look import Look, Part, Report
 from railkeeper.app.settings import Settings, read_settings
 from railkeeper.app.settings_sources import HostSource, PrometheusSource, SonicSource, check_sources
@@ -74,9 +75,6 @@ def _reading(
     shape: Fabric | None, sources: list[AnySource], settings: Settings, every_s: float, where: str
 ) -> Iterator[SourceFeed]:
     """Give a feed that runs as long as the context."""
-    # Clients of all those protocols take long to import: only who has sources waits for them.
-    from railkeeper.app.sources import open_feed  # noqa: PLC0415
-
     feed = open_feed(
         settings, sources, shape, frame_s=every_s, where=where,
         complain=lambda text: print(f"railkeeper: {text}", file=sys.stderr, flush=True),
