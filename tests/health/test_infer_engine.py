@@ -50,6 +50,16 @@ def test_a_switch_is_named_as_one(share):
     assert min(at_fault) >= LARGE_NETWORK.n_links
 
 
+def test_a_switch_that_takes_most_of_the_traffic():
+    parts, busy = 200, 20
+    sent = np.where(np.arange(parts) < busy, 2_000_000, 20_000)
+    lost = np.where(np.arange(parts) < busy, sent // 70, 1)
+    lost[3] = 4
+    groups = csr([list(range(i, i + 20)) for i in range(0, parts, 20)])
+
+    assert named(dataclasses.replace(stripes(parts, sent, lost), composites=groups)) == {parts}
+
+
 def test_two_links_of_a_switch_are_two_links():
     sent = np.full(200, 20_000)
     lost = np.ones(200, dtype=np.int64)

@@ -139,6 +139,7 @@ def set_mean(belief: Belief) -> None:
     belief.refresh()
 
 
+_NEAR = np.exp(np.linspace(-0.4, 0.4, 9))
 _SPAN = np.geomspace(0.04, 40.0, 20)
 
 
@@ -158,4 +159,13 @@ def refit(belief: Belief, sweeps: int = 1) -> None:
     """Fit the rates of all faults together, one after the other."""
     for _ in range(sweeps if len(belief.faults) > 1 else 1):
         for part in belief.faults:
-            belief.put(part, tail.peak(belief.curve(part)))
+            belief.put(part, _fitted(belief, part))
+
+
+def _fitted(belief: Belief, part: int) -> float:
+    """Return the part's best rate: looked for near the present one, and everywhere if it is not there."""
+    grid = np.clip(belief.rate[part] * _NEAR, tail.GRID[0], tail.GRID[-1])
+    curve = belief.curve(part, grid)
+    if 0 < curve.argmax() < len(grid) - 1:
+        return tail.peak(curve, grid)
+    return tail.peak(belief.curve(part))

@@ -207,6 +207,12 @@ def _curve_mixed(part: int, grid: Any, mixed: Any, rate: Any, path_rate: Any, ou
                 for b in range(mixed.path_start[p], mixed.path_start[p + 1]):
                     on += mixed.path_part[b] == part
                 taken = path_rate[p] - on * own + ends
+            if mixed.kind[i] == ONE_OF:
+                _some_lost(mixed.n[i], mixed.x[i], mixed.weight[i], shifted, way_share, way_in, ways, grid, out)
+                continue
+            if mixed.kind[i] == LOSSY_ONLY:
+                _reported(mixed.n[i], mixed.x[i], taken, on, shifted, way_share, way_in, ways, grid, out)
+                continue
             for k in range(len(grid)):
                 out[k] += mixed.weight[i] * _row(
                     mixed.kind[i], mixed.n[i], mixed.x[i], taken, on, shifted, way_share, way_in, ways, grid[k]
@@ -246,6 +252,39 @@ def _no_loss(n: float, weight: float, rate: Any, share: Any, times: Any, ways: i
             for w in range(ways):
                 total += share[w] * exp(-n * (rate[w] - least + times[w] * grid[k])) if times[w] else 0.0
         out[k] += weight * log(max(total, 1e-300))
+
+
+@njit(cache=True, nogil=True)
+def _some_lost(n: float, x: float, weight: float, rate: Any, share: Any, times: Any, ways: int, grid: Any,
+               out: Any) -> None:  # fmt: skip
+    """Add what rows say that lost something on one of a set's paths; ways around the part are summed up once."""
+    without = _NONE
+    for w in range(ways):
+        if times[w] == 0:
+            without = add_logs(without, log(share[w]) + chance(n, x, rate[w]))
+    for k in range(len(grid)):
+        total = without
+        for w in range(ways):
+            if times[w]:
+                total = add_logs(total, log(share[w]) + chance(n, x, rate[w] + times[w] * grid[k]))
+        out[k] += weight * total
+
+
+@njit(cache=True, nogil=True)
+def _reported(n: float, x: float, taken: float, on: int, rate: Any, share: Any, times: Any, ways: int, grid: Any,
+              out: Any) -> None:  # fmt: skip
+    """Add what a row says that was reported for its loss; ways around the part are summed up once."""
+    without = 0.0
+    for w in range(ways):
+        if times[w] == 0:
+            without -= share[w] * expm1(-n * max(rate[w], _LEAST))
+    own = chance(n, x, taken)
+    for k in range(len(grid)):
+        total = without
+        for w in range(ways):
+            if times[w]:
+                total -= share[w] * expm1(-n * max(rate[w] + times[w] * grid[k], _LEAST))
+        out[k] += (chance(n, x, taken + on * grid[k]) if on else own) - log(total)
 
 
 @njit(cache=True, nogil=True)

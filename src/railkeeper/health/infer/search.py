@@ -24,6 +24,7 @@ _LIKE = 0.8  # a part that keeps so much of its gain after others were added wou
 _SAME = 1e-2
 _STRONG = 0.25
 _ROUNDS = 4
+_LARGE, _TRIES = 25.0, 64
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,20 @@ def weigh(belief: Belief, part: int, weight: Floats) -> Choice:
     return Choice(part, gain, rarity, tail.peak(curve))
 
 
-def find(belief: Belief, level: Floats, most: int) -> None:
-    """Add parts while the best of them is rarer than its `level` (parts,), a natural logarithm, allows."""
+def find(belief: Belief, level: Floats, most: int, *, eager: bool = False) -> None:
+    """Add parts while the best of them is rarer than its `level` (parts,), a natural logarithm, allows.
+
+    Eager: or explains a lot. Where a fault takes most of the traffic, the background can't be seen before it is added,
+    and nothing is rare beside such a background; whoever is eager has to prune.
+    """
     while len(belief.faults) < most:
         before = len(belief.faults)
         weight = belief.weights()
-        for choice in suspects(belief, level, weight):
+        enough = _LARGE if eager and before < _TRIES else math.inf
+        for choice in suspects(belief, level, weight, enough):
             now = choice if len(belief.faults) == before else weigh(belief, choice.part, weight)
-            if now.gain >= _LIKE * choice.gain and now.log_tail < level[choice.part] - _beside(len(belief.faults)):
+            rare = now.log_tail < level[choice.part] - _beside(len(belief.faults))
+            if now.gain >= _LIKE * choice.gain and (rare or now.gain > enough):
                 belief.put(now.part, now.rate)
         if len(belief.faults) == before:
             return
@@ -65,10 +72,12 @@ def _beside(others: int) -> float:
     return math.log(RARER_BESIDE) if others else 0.0
 
 
-def suspects(belief: Belief, level: Floats, weight: Floats) -> list[Choice]:
-    """Return the good parts that are rarer than allowed, those that explain most first."""
+def suspects(belief: Belief, level: Floats, weight: Floats, enough: float) -> list[Choice]:
+    """Return the good parts that are rarer than allowed or gain enough, those that explain most first."""
     choices = [weigh(belief, part, weight) for part in outstanding(belief)]
-    return sorted((c for c in choices if c.log_tail < level[c.part]), key=lambda c: (-round(c.gain, 6), c.part))
+    return sorted(
+        (c for c in choices if c.log_tail < level[c.part] or c.gain > enough), key=lambda c: (-round(c.gain, 6), c.part)
+    )
 
 
 def outstanding(belief: Belief) -> list[int]:
@@ -99,7 +108,7 @@ def prune(belief: Belief, level: Floats) -> None:
 
 def settle(belief: Belief, level: Floats, most: int) -> list[Whole]:
     """Search, learn from good parts how uneven they are, and judge again; returns the composites at fault."""
-    find(belief, level, most)
+    find(belief, level, most, eager=True)
     for _ in range(_ROUNDS):
         before = sorted(belief.faults)
         if not before and not outstanding(belief):
