@@ -14,10 +14,11 @@ SMALL = str(Path(__file__).parents[2] / "examples" / "small.toml")
 NOBODY = 65534
 # Everything is imported before root is given up: its home, where the interpreter may live, is closed to others.
 SCRIPT = f"""
-import os, sys, duckdb, sqlite3, sqlalchemy.dialects.sqlite, typer.main
+import os, sys, duckdb, numba, sqlite3, sqlalchemy.dialects.sqlite, typer.main
 from railkeeper.cli.errors import run
 from railkeeper.cli.main import app
 list(typer.main.get_command(app).commands.values())
+numba.njit(lambda x: x + 1)(1)
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
 code = run(app, sys.argv[1:])
 sys.stdout.flush()
