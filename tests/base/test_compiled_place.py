@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -23,8 +24,8 @@ def closed(monkeypatch, tmp_path):
 def test_a_private_place_is_made_and_found_again(closed):
     railkeeper._keep_compiled()
     place = os.environ.pop("NUMBA_CACHE_DIR")
-    assert os.path.dirname(place) == str(closed)
-    assert stat.S_IMODE(os.stat(place).st_mode) == 0o700
+    assert Path(place).parent == closed
+    assert stat.S_IMODE(Path(place).stat().st_mode) == 0o700
     railkeeper._keep_compiled()
     assert os.environ["NUMBA_CACHE_DIR"] == place
 
@@ -42,7 +43,7 @@ def test_a_place_that_others_can_write_is_not_used(closed, trap):
         path.write_text("")
     railkeeper._keep_compiled()
     assert os.environ["NUMBA_CACHE_DIR"] != str(path)
-    assert stat.S_IMODE(os.stat(os.environ["NUMBA_CACHE_DIR"]).st_mode) == 0o700
+    assert stat.S_IMODE(Path(os.environ["NUMBA_CACHE_DIR"]).stat().st_mode) == 0o700
 
 
 def test_what_somebody_has_chosen_stays(monkeypatch):
