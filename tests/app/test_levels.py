@@ -10,7 +10,9 @@ from synthetic_world import FIRST_TICK, TICK_S, SynthWorld, make_fabric
 
 from railkeeper.app.detecting import entities_of
 from railkeeper.app.levels import LevelConfig, LevelState, PortsSeen, Seen, keep_levels
+from railkeeper.fabric.names import link_name
 from railkeeper.fabric.paths import links_crossed
+from railkeeper.health.fault import ALONE, OPEN, Fault
 from railkeeper.health.slo.keep import new_slo_state
 from railkeeper.health.slo.scopes import Job, Scopes
 from railkeeper.health.slo.slis import NAMES
@@ -93,6 +95,21 @@ def test_probes_see_the_links_that_they_cross(state):
     few = stats.take(np.arange(3))
     assert told(state, seen(2.0, stats=few))["link-health"][1] < links
     assert told(state, seen(2.5))["link-health"] == (0, 0)
+
+
+def fault(counters):
+    name = link_name(FABRIC, 0)
+    return Fault(
+        "f", name, "corrupt", "up", 0, OPEN, 1.0, *[float("nan")] * 5, (), ("up",), (), (), True, (0,), counters
+    )
+
+
+def test_a_fault_of_counters_weighs_no_more_than_links_that_are_well(state):
+    up = frame(np.ones(len(PORTS)))
+    alone, of_paths = seen(1.0, faults=(fault(ALONE),)), seen(2.0, faults=(fault(""),))
+    assert told(state, replace(alone, frame=up))["link-health"] == (FABRIC.n_links - 1, FABRIC.n_links)
+    assert told(state, alone)["link-health"] == (0, 0)
+    assert told(state, of_paths)["link-health"] == (0, 1)
 
 
 def test_jobs_come_and_go(state):

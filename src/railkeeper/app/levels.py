@@ -11,7 +11,7 @@ from railkeeper.base.errors import InputError
 from railkeeper.fabric.components import links_of
 from railkeeper.fabric.names import parse_name
 from railkeeper.fabric.paths import links_crossed
-from railkeeper.health.fault import CLEARED
+from railkeeper.health.fault import ALONE, CLEARED
 from railkeeper.health.slo import slis
 from railkeeper.health.slo.keep import SliRow, SloState, keep
 from railkeeper.health.slo.objectives import DEFAULT_SLOS, Level, Slo
@@ -140,10 +140,12 @@ def _links(fabric: Fabric, state: LevelState, seen: Seen) -> tuple[Bools, Bools]
         state.down = (up == 0).any(axis=1)
         looked |= (~np.isnan(up)).any(axis=1)
         bad |= state.down
+    counted = np.zeros_like(bad)
     for fault in seen.faults:
         if fault.status != CLEARED and fault.network:
-            bad[_links_of(fabric, fault)] = True
-    return looked | bad, bad
+            (counted if fault.counters == ALONE else bad)[_links_of(fabric, fault)] = True
+    # What counters alone show is seen as often as all that they see, or its link would weigh as much as many others.
+    return looked | bad, bad | (counted & looked)
 
 
 def _probed(fabric: Fabric, state: LevelState, seen: Seen) -> Bools:
