@@ -21,6 +21,7 @@ from railkeeper.fabric.spec import (
     Shape,
     parse_spec,
 )
+from railkeeper.telemetry.fabric_entities import port_end_id
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 SPEC = (REFERENCE / "fabric-spec.md").read_text(encoding="utf-8")
@@ -92,9 +93,9 @@ def test_names_on_the_page_are_names():
     fabric = make_fabric(4, 8, 12, 4, optics=(2, 3))
     names = re.findall(r"^\| [^|]+ \| `([^`]+)` \|$", NAMES, re.MULTILINE)
 
-    assert len(names) == 9
-    for name in names:
-        parse_name(fabric, name.replace("n12/nic0/p3--p3/t0-7", "n28/nic0/p3--p3/t0-7"))
+    assert len(names) == 10
+    for name in (n.replace("n12/nic0/p3--p3/t0-7", "n28/nic0/p3--p3/t0-7") for n in names):
+        assert port_end_id(fabric, name) is not None if "@" in name else parse_name(fabric, name)
 
 
 def test_address_ranges_are_those_of_the_code():
