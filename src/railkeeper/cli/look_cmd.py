@@ -20,6 +20,7 @@ from railkeeper.app.feed import open_feed
 from railkeeper.app.look import Look, Part, Report
 from railkeeper.app.settings import Settings, read_settings
 from railkeeper.app.settings_sources import HostSource, PrometheusSource, SonicSource, check_sources
+from railkeeper.app.warm import warm_up
 from railkeeper.base.errors import InputError
 from railkeeper.cli.screen import screen
 from railkeeper.fabric.model import Fabric
@@ -64,8 +65,8 @@ def look(
     shape = Fabric(read_spec(spec)) if spec else None
     parameters = settings.detector_parameters(where)
     shown = Look(shape, parameters, every_s)
-    print(f"railkeeper: reading; a frame is complete every {every_s:g} s", file=sys.stderr, flush=True)
     with _reading(shape, sources, settings, every_s, where) as feed:
+        print(f"railkeeper: reading; a frame is complete every {every_s:g} s", file=sys.stderr, flush=True)
         for t_s in _frames(every_s, for_s, feed):
             _show(shown.report(feed.frame(t_s)), feed, worst, as_json=as_json)
 
@@ -79,6 +80,8 @@ def _reading(
         settings, sources, shape, frame_s=every_s, where=where,
         complain=lambda text: print(f"railkeeper: {text}", file=sys.stderr, flush=True),
     )  # fmt: skip
+    # Right after an installation this takes some seconds, which the first frame must not.
+    warm_up()
     feed.start()
     try:
         yield feed
