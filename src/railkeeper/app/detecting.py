@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from railkeeper.app.levels import PortsSeen
 from railkeeper.health.detect import engine
+from railkeeper.health.detect.finding import V_NO_DATA
 from railkeeper.telemetry.fabric_entities import nic_entities, node_entities, port_entities, switch_entities
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from railkeeper.telemetry.frame import Block, Frame
 
 Key = tuple[str, str, int, str]
+GRACE_FRAMES = 30
 
 
 @dataclass
@@ -29,7 +31,8 @@ class Detecting:
     """The engine, and what was told last.
 
     - said: open findings by (detector, kind of entity, entity, signal)
-    - judged: the last frame's answers
+    - judged: the last frame's answers; failing: detector (or `detector/kind`) -> what went wrong in it
+    - grace: detector -> frames for which what it once found still stands, since it failed
     """
 
     entities: dict[str, Entities]
@@ -37,6 +40,8 @@ class Detecting:
     said: dict[Key, Finding]
     judged: dict[str, Judged]
     t_s: float = 0.0
+    failing: dict[str, str] = field(default_factory=dict)
+    grace: dict[str, int] = field(default_factory=dict)
 
 
 def entities_of(fabric: Fabric) -> dict[str, Entities]:
@@ -57,13 +62,34 @@ def detect(state: Detecting, frame: Frame) -> tuple[tuple[Finding, ...], tuple[F
     """Take in a frame; return the findings that are new or have changed, and those that have ended."""
     state.engine, state.judged = engine.tick(state.engine, frame)
     now = {key_of(f): f for judged in state.judged.values() for f in judged.findings}
-    # A detector that failed has not said that anything is well again.
-    failed = {name.partition("/")[0] for name, judged in state.judged.items() if judged.error}
-    now |= {key: f for key, f in state.said.items() if f.detector in failed}
+    _count_grace(state)
+    now |= {key: f for key, f in state.said.items() if key not in now and not _is_over(state, f)}
     fresh = tuple(f for key, f in now.items() if _changed(state.said.get(key), f))
     ended = tuple(f for key, f in state.said.items() if key not in now)
     state.said, state.t_s = now, frame.t_s
     return fresh, ended
+
+
+def _count_grace(state: Detecting) -> None:
+    """Note who fails: it has not said that anything is well, and what begins anew has to see it all again."""
+    left = {name: n - 1 for name, n in state.grace.items() if n > 1}
+    failed = {name.partition("/")[0]: GRACE_FRAMES for name, judged in state.judged.items() if judged.error}
+    state.grace = left | failed
+
+
+def _is_over(state: Detecting, f: Finding) -> bool:
+    """Return whether a finding that is not there any more has ended: what can't be seen is not well."""
+    judged = state.judged.get(f.detector) or state.judged.get(f"{f.detector}/{f.kind}")
+    return f.detector not in state.grace and (judged is None or judged.verdicts[f.entity] != V_NO_DATA)
+
+
+def failures(state: Detecting) -> dict[str, str]:
+    """Return the detectors that fail since the last frame, and what went wrong; "" for one that works again."""
+    now = {name: judged.error for name, judged in state.judged.items() if judged.error}
+    news = {name: error for name, error in now.items() if name not in state.failing}
+    news |= {name: "" for name in state.failing if name not in now}
+    state.failing = now
+    return news
 
 
 def key_of(finding: Finding) -> Key:

@@ -106,6 +106,12 @@ def ended_event(tick: int, now: float, f: Finding, name_of: Callable[[int], str]
     )  # fmt: skip
 
 
+def failure_event(tick: int, now: float, detector: str, error: str) -> dict[str, Any]:
+    """Return the line of a detector that begins to fail; without an error, of one that works again."""
+    what = f"{detector}: {error}" if error else f"{detector}: works again"
+    return _line(now, "finding", tick=tick, entity=detector, what=what, verdict="error" if error else "ok")
+
+
 def level_event(now: float, level: Level) -> dict[str, Any]:
     """Return the line of a service level objective whose state has changed."""
     return _line(now, "slo", **level_view(level))

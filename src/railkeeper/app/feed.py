@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from railkeeper.telemetry.place_rules import PlacesSettings
     from railkeeper.telemetry.reading import SourceStatus
 
+JOBS_LAST_S = 600.0
+
 
 class SourceFeed:
     """Asks all sources in a thread of its own; `take` is called by the keeper, once a tick.
@@ -70,7 +72,7 @@ class SourceFeed:
             return (), None
         self._number = number
         self._tell()
-        return encode_frame(self.frame(t_s)), self._jobs.running()
+        return encode_frame(self.frame(t_s)), self._jobs.running(t_s)
 
     def gather(self) -> None:
         """Take in what has come: each tick, so that little lies in memory, and the work is spread."""
@@ -116,11 +118,15 @@ class JobsOf:
     def __init__(self, node_id: Callable[[str], int | None], listers: Sequence[JobLister]) -> None:
         self._node_id, self._listers = node_id, listers
 
-    def running(self) -> tuple[Job, ...] | None:
-        """Return the jobs that run on nodes of the fabric; None where no manager has said anything yet."""
-        lists = [lister.latest for lister in self._listers if lister.latest is not None]
-        if not lists:
+    def running(self, now_s: float) -> tuple[Job, ...] | None:
+        """Return the jobs that run on nodes of the fabric; None where no manager has said anything yet.
+
+        What a manager said more than JOBS_LAST_S ago counts no more: its nodes may have other jobs by now.
+        """
+        said = [lister.latest for lister in self._listers if lister.latest is not None]
+        if not said:
             return None
+        lists = [workload for workload in said if workload.t_ns >= (now_s - JOBS_LAST_S) * 1e9]
         jobs = [job for workload in lists for job in workload.jobs.items if job.state == "running"]
         found = [Job(job.id, tuple(sorted(self._ids(job.nodes)))) for job in jobs]
         return tuple(sorted(job for job in found if job.nodes))

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from railkeeper.app import traffic as tr
 from railkeeper.app.asking import Asked, ask_for
-from railkeeper.app.detecting import Detecting, begin_detecting, detect, entities_of, ports_seen
+from railkeeper.app.detecting import Detecting, begin_detecting, detect, entities_of, failures, ports_seen
 from railkeeper.app.events import (
     TickFacts,
     action_event,
     detector_event,
     ended_event,
+    failure_event,
     fault_event,
     finding_events,
     impact_event,
@@ -214,6 +215,7 @@ def _detect(
     now = (given.tick + 1) * setup.tick_s
     lines = [detector_event(given.tick, now, f, name[f.kind]) for f in fresh]
     lines += [ended_event(given.tick, now, f, name[f.kind]) for f in ended]
+    lines += [failure_event(given.tick, now, which, error) for which, error in failures(found).items()]
     return replace(state, detecting=found), tuple(lines), ports_seen(found, frame)
 
 
