@@ -17,6 +17,7 @@ from railkeeper.cli.errors import print_json
 from railkeeper.cli.screen import screen
 from railkeeper.cli.times import unix_time
 from railkeeper.health.slo.objectives import DAY_S, NO_DATA, OK, PAGE, TICKET, Level, levels
+from railkeeper.health.slo.scopes import SCOPE_KINDS, kind_of
 from railkeeper.health.slo.slis import SLIS
 
 _ORDER = {PAGE: 0, TICKET: 1, NO_DATA: 2, OK: 3}
@@ -40,6 +41,8 @@ def slo(
     slos = settings.level_config(str(config or "settings")).slos
     if name is not None and name not in {s.name for s in slos}:
         raise InputError("--name", f"{name!r} is no objective", f"one of {', '.join(s.name for s in slos)}")
+    if scope is not None and kind_of(scope) not in SCOPE_KINDS:
+        raise InputError("--scope", f"{scope!r} is no scope", f"one of {', '.join(SCOPE_KINDS)}, or as plane/p0")
     now = time.time() if at is None else unix_time(at, "--at")
     series = past_levels((state or Path(settings.keeper.state)) / "history", now).series
     found = [x for x in levels(slos, series, now) if _wanted(x, name, scope, bad=bad)]

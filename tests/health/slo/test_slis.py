@@ -168,6 +168,18 @@ def test_what_is_usual_is_learnt_and_fades_slowly():
     assert np.isnan(usual.bps[0])
 
 
+def test_what_was_reached_before_a_pause_is_older_after_it():
+    usual, nodes = new_usual(1), np.array([0])
+    for t in range(200):
+        learn(usual, float(t), nodes, np.array([10.0]))
+    known = learn(usual, 200.0 + 4 * 3600, nodes, np.array([6.0]))
+    assert known == pytest.approx(2.5, rel=0.02)  # half in two hours
+    for t in range(100):
+        known = learn(usual, 210.0 + 4 * 3600 + t, nodes, np.array([6.0]))
+    assert known == pytest.approx(6.0)
+    assert learn(usual, 5.0, nodes, np.array([6.0])) == pytest.approx(6.0, rel=0.01)  # the clock was set back
+
+
 def test_collectives_and_what_they_cost():
     fabric = FABRICS[0]
     scopes = scopes_of(fabric)

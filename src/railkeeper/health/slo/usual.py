@@ -45,10 +45,19 @@ def learn(
     number = int(now_s // SAMPLE_S)
     if number != usual.number:
         _close_sample(usual)
+        if usual.number >= 0:
+            _pass_over(usual, number - usual.number - 1)
         usual.number = number
     np.add.at(usual.sums, nodes, busbw_bps)
     np.add.at(usual.counts, nodes, 1)
     return np.asarray(usual.bps[nodes], dtype=np.float64)
+
+
+def _pass_over(usual: Usual, n: int) -> None:
+    """Let samples pass in which nobody said anything: what was reached is older now."""
+    for k in range(1, min(max(n, 0), SAMPLES) + 1):
+        usual.ring[:, (usual.number + k) % SAMPLES] = np.nan
+    usual.bps = usual.bps * FADE ** max(n, 0)
 
 
 def _close_sample(usual: Usual) -> None:
