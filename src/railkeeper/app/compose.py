@@ -291,7 +291,7 @@ def _keeper(
     response = journal.restore(now, remember_s=max(REMEMBER_S, setup.limits.cooldown_s, setup.limits.retry_s))
     # Senders may hold a set of an earlier keeper whose journal is lost: our versions are higher than any it can have.
     response = replace(response, version=max(response.version, int(now)))
-    series, loose = past_levels(history.folder, now)
+    series, loose, _ = past_levels(history.folder, now)
     for number in loose:
         if (sums := hour_record(series, number, f"keeper/{history.run}")) is not None:
             history.append(sums)

@@ -20,7 +20,7 @@ _MAKERS = {"nic": nic_entities, "node": node_entities, "switch": switch_entities
 
 def add_names(db: Any) -> None:
     """Give a DuckDB connection the function `name_of(kind, id)`; null where there is no such entity, or no fabric."""
-    fabric = _fabric(db)
+    fabric = newest_fabric(db)
 
     @functools.cache
     def names(kind: str) -> tuple[int, Callable[[int], str]] | None:
@@ -33,7 +33,8 @@ def add_names(db: Any) -> None:
     db.create_function("name_of", name_of, ["VARCHAR", "BIGINT"], "VARCHAR", null_handling="special")
 
 
-def _fabric(db: Any) -> Fabric | None:
+def newest_fabric(db: Any) -> Fabric | None:
+    """Return the fabric of the newest run that the history holds, None where it holds none."""
     rows = db.execute("SELECT body FROM messages WHERE kind = 'running' ORDER BY t DESC LIMIT 1").fetchall()
     try:
         return Fabric(check_spec(msgpack.unpackb(rows[0][0])["spec"])) if rows else None

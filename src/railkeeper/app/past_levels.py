@@ -13,6 +13,7 @@ import msgpack
 import numpy as np
 
 from railkeeper.app import history
+from railkeeper.app.history_names import newest_fabric
 from railkeeper.app.ticklog import LogRecord
 from railkeeper.health.slo.series import FINE_S, HOUR_S, HOURS, MINUTE_S, Series
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
     from typing import Any
+
+    from railkeeper.fabric.model import Fabric
 
 HOUR_ROWS = "sli_hours"
 REACH_S = (HOURS - 1) * HOUR_S
@@ -42,24 +45,29 @@ UNION ALL SELECT *, false FROM loose WHERE number NOT IN (SELECT number FROM who
 
 
 class Past(NamedTuple):
-    """All amounts of the month up to a time; `loose`: hours of which only minutes are kept so far."""
+    """All amounts of the month up to a time.
+
+    - loose: hours of which only minutes are kept so far; fabric: that of the newest run, None where none is known
+    """
 
     series: Series
     loose: tuple[int, ...]
+    fabric: Fabric | None
 
 
 def past_levels(folder: Path, now_s: float) -> Past:
     """Return the amounts of all indicators in the month up to a time (unix s)."""
-    db = history.connect(folder, only=("slis", HOUR_ROWS))
+    db = history.connect(folder, only=("slis", HOUR_ROWS, "messages"))
     try:
         minutes = db.execute(_MINUTES, {"from_t": now_s - FINE_S, "to_t": now_s}).fetchall()
         hours = db.execute(_HOURS, {"from_t": now_s - REACH_S, "to_t": now_s}).fetchall()
+        fabric = newest_fabric(db)
     finally:
         db.close()
     series = Series()
     _add(series, minutes, MINUTE_S, "minutes")
     _add(series, hours, HOUR_S, "hours")
-    return Past(series, tuple(sorted({row[0] for row in hours if not row[5]} - {int(now_s // HOUR_S)})))
+    return Past(series, tuple(sorted({row[0] for row in hours if not row[5]} - {int(now_s // HOUR_S)})), fabric)
 
 
 def _add(series: Series, rows: Iterable[tuple[Any, ...]], width_s: int, ring: str) -> None:

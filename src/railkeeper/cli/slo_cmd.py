@@ -17,7 +17,7 @@ from railkeeper.cli.errors import print_json
 from railkeeper.cli.screen import screen
 from railkeeper.cli.times import unix_time
 from railkeeper.health.slo.objectives import DAY_S, NO_DATA, OK, PAGE, TICKET, Level, levels
-from railkeeper.health.slo.scopes import SCOPE_KINDS, kind_of
+from railkeeper.health.slo.scopes import SCOPE_KINDS, Scopes, kind_of
 from railkeeper.health.slo.slis import SLIS
 
 _ORDER = {PAGE: 0, TICKET: 1, NO_DATA: 2, OK: 3}
@@ -38,14 +38,18 @@ def slo(
 ) -> None:
     """Tell how service levels stand against their objectives."""
     settings = read_settings(config)
-    slos = settings.level_config(str(config or "settings")).slos
+    wanted = settings.level_config(str(config or "settings"))
+    slos = wanted.slos
     if name is not None and name not in {s.name for s in slos}:
         raise InputError("--name", f"{name!r} is no objective", f"one of {', '.join(s.name for s in slos)}")
     if scope is not None and kind_of(scope) not in SCOPE_KINDS:
         raise InputError("--scope", f"{scope!r} is no scope", f"one of {', '.join(SCOPE_KINDS)}, or as plane/p0")
     now = time.time() if at is None else unix_time(at, "--at")
-    series = past_levels((state or Path(settings.keeper.state)) / "history", now).series
-    found = [x for x in levels(slos, series, now) if _wanted(x, name, scope, bad=bad)]
+    past = past_levels((state or Path(settings.keeper.state)) / "history", now)
+    # Planes and groups of a fabric that was before are not there any more; jobs come and go.
+    here = None if past.fabric is None else set(Scopes(past.fabric, wanted.slis.groups_per_pod).names)
+    there = (x for x in levels(slos, past.series, now) if here is None or x.slo.scope == "job" or x.scope in here)
+    found = [x for x in there if _wanted(x, name, scope, bad=bad)]
     found.sort(key=lambda x: (_ORDER[x.state], x.budget_left if x.budget_left is not None else 2.0))
     if as_json:
         silent = sorted({s.name for s in slos} - {x.slo.name for x in found} if not (name or scope or bad) else [])

@@ -78,6 +78,19 @@ def test_a_job_that_is_over_is_no_news_and_is_forgotten():
     assert state.series.total("packet-loss", "fabric", T0 + 499 * 60, 86400) == (998.0, 998.0)
 
 
+def test_planes_of_a_fabric_that_was_before_are_no_news():
+    larger = Scopes(
+        Fabric(check_spec({"fabric": {"planes": 4, "t0_per_plane": 2, "t1_per_plane": 2, "nics_per_t0": 2}}))
+    )
+    slos = (Slo("planes", "packet-loss", "plane", 0.9),)
+    before = new_slo_state(FABRIC.n_nodes)
+    minutes(before, larger, 0, 5, slos=slos)
+    state = new_slo_state(FABRIC.n_nodes, before.series)
+    _, news = minutes(state, Scopes(FABRIC), 10, 20, slos=slos)
+    assert news == []
+    assert {scope for _, scope in state.states} == {"plane/p0", "plane/p1"}
+
+
 def test_a_running_job_without_data_is_no_data():
     state, scopes = new_slo_state(FABRIC.n_nodes), Scopes(FABRIC).with_jobs((Job("a", (0,)),))
     minutes(state, scopes, 0, 3)

@@ -114,18 +114,18 @@ class _Totals:
 
 
 def levels(
-    slos: tuple[Slo, ...], series: Series, now_s: float, running: Collection[str] | None = None
+    slos: tuple[Slo, ...], series: Series, now_s: float, here: Collection[str] | None = None
 ) -> tuple[Level, ...]:
     """Return how every objective stands in each scope of its kind that has ever said anything.
 
-    Jobs that are over have no level: all but the scopes `running`, or, where that is not known, those that have said
-    nothing for JOB_OVER_S.
+    Scopes that are not `here` have no level: jobs that are over, planes of another fabric. If that is not known, jobs
+    that have said nothing for JOB_OVER_S are over.
     """
     totals = _Totals(series, now_s)
     wanted: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for (sli, scope), track in series.tracks.items():
         kind = kind_of(scope)
-        if kind != "job" or (scope in running if running is not None else totals.of(track, JOB_OVER_S)[1] > 0):
+        if scope in here if here is not None else kind != "job" or totals.of(track, JOB_OVER_S)[1] > 0:
             wanted.setdefault((sli, kind), []).append((scope, track))
     return tuple(
         _level(slo, scope, track, totals) for slo in slos for scope, track in wanted.get((slo.sli, slo.scope), ())
