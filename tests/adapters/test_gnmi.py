@@ -274,7 +274,9 @@ def test_a_bundle_of_a_whole_switch(switch, certificates):
 
 
 def test_a_wrong_password_is_told_and_not_shown(switch, certificates):
-    error = error_of(settings(switch, certificates, password=Secret("wrong horse")))
+    # Now and then gRPC loses the target's words as a refused call ends; the runner asks again, and so does this.
+    tries = (error_of(settings(switch, certificates, password=Secret("wrong horse"))) for _ in range(8))
+    error = next(e for e in tries if "Internal error from Core" not in str(e))
 
     assert "refuses this account" in str(error)
     assert error.retry
