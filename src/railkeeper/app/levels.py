@@ -207,5 +207,7 @@ def _collectives(config: SliConfig, state: LevelState, seen: Seen) -> dict[str, 
     usual = learn(state.slo.usual, seen.now_s, nodes, busbw)
     return {
         "collective": slis.collective(state.scopes, nodes, busbw, usual, config.busbw_share),
-        "job-impact": slis.job_impact(state.scopes, nodes, busbw, usual, config.gpus_per_node * seen.tick_s),
+        "job-impact": slis.job_impact(
+            state.scopes, nodes, busbw, usual, config.busbw_share, config.gpus_per_node * seen.tick_s
+        ),
     }

@@ -39,7 +39,7 @@ SLIS = {
     "bandwidth": ("rates measured", "those of at least `bandwidth_share` of the nominal"),
     "tail-latency": ("probes that came back", "those within `latency_us`"),
     "collective": ("ticks in which a collective ran", "those with at least `busbw_share` of its usual bus bandwidth"),
-    "job-impact": ("GPU-seconds of jobs", "those not lost to slow collectives"),
+    "job-impact": ("GPU-seconds of jobs", "those not lost to collectives that were not quick enough"),
 }
 NAMES = tuple(SLIS)
 
@@ -183,8 +183,15 @@ def collective(scopes: Scopes, nodes: Ids, busbw_bps: Floats, usual_bps: Floats,
     return scopes.of_each_node(nodes[known], good, np.ones(int(known.sum())))
 
 
-def job_impact(scopes: Scopes, nodes: Ids, busbw_bps: Floats, usual_bps: Floats, gpu_seconds: float) -> Floats:
-    """Return (n_scopes, 2) of GPU-seconds: those not lost to slow collectives, and all; `gpu_seconds` a node."""
+def job_impact(
+    scopes: Scopes, nodes: Ids, busbw_bps: Floats, usual_bps: Floats, share: float, gpu_seconds: float
+) -> Floats:
+    """Return (n_scopes, 2) of GPU-seconds: those not lost to slow collectives, and all; `gpu_seconds` a node.
+
+    A collective of at least `share` of what is usual loses nothing: what is usual is a high quantile, so that the
+    jitter of a healthy job would count as loss.
+    """
     known = ~np.isnan(usual_bps) & (usual_bps > 0)
-    kept = np.minimum(busbw_bps[known] / usual_bps[known], 1.0)
+    reached = busbw_bps[known] / usual_bps[known]
+    kept = np.where(reached >= share, 1.0, reached)
     return scopes.of_each_node(nodes[known], kept * gpu_seconds, np.full(int(known.sum()), gpu_seconds))
