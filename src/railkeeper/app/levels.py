@@ -208,6 +208,11 @@ def _collectives(config: SliConfig, state: LevelState, seen: Seen) -> dict[str, 
     return {
         "collective": slis.collective(state.scopes, nodes, busbw, usual, config.busbw_share),
         "job-impact": slis.job_impact(
-            state.scopes, nodes, busbw, usual, config.busbw_share, config.gpus_per_node * seen.tick_s
+            state.scopes,
+            nodes,
+            busbw,
+            usual,
+            share=config.busbw_share,
+            gpu_seconds=config.gpus_per_node * seen.tick_s,
         ),
     }

@@ -186,7 +186,9 @@ def test_collectives_and_what_they_cost():
     nodes = np.array([0, 1, 2])
     busbw, usual = np.array([9.7, 5.0, 5.0]), np.array([10.0, 10.0, np.nan])
     assert slis.collective(scopes, nodes, busbw, usual, 0.8)[0].tolist() == [1, 2]
-    lost = dict(zip(scopes.names, slis.job_impact(scopes, nodes, busbw, usual, 0.8, 8.0), strict=True))
+    lost = dict(
+        zip(scopes.names, slis.job_impact(scopes, nodes, busbw, usual, share=0.8, gpu_seconds=8.0), strict=True)
+    )
     assert lost["job/a"].tolist() == [12, 16]
     assert lost["job/b"].tolist() == [0, 0]
 

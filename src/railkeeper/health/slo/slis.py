@@ -184,7 +184,7 @@ def collective(scopes: Scopes, nodes: Ids, busbw_bps: Floats, usual_bps: Floats,
 
 
 def job_impact(
-    scopes: Scopes, nodes: Ids, busbw_bps: Floats, usual_bps: Floats, share: float, gpu_seconds: float
+    scopes: Scopes, nodes: Ids, busbw_bps: Floats, usual_bps: Floats, *, share: float, gpu_seconds: float
 ) -> Floats:
     """Return (n_scopes, 2) of GPU-seconds: those not lost to slow collectives, and all; `gpu_seconds` a node.
 
