@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from railkeeper.base.errors import InputError
-from railkeeper.fabric.components import links_of
-from railkeeper.fabric.names import parse_name
+from railkeeper.app.faultlinks import DEAD_KINDS, links_of_fault
 from railkeeper.fabric.paths import links_crossed
 from railkeeper.health.fault import ALONE, CLEARED
 from railkeeper.health.slo import slis
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
 
 # What was seen in a tick counts as seen for so long; what a frame says, for so many frames.
 SEEN_S, FRAMES_LAST = 10.0, 2.5
-# Nothing passes a part with such a fault.
-DEAD_KINDS = frozenset({"down", "flap", "blackhole", "reboot", "optic", "node-down"})
 
 
 @dataclass(frozen=True)
@@ -143,7 +139,7 @@ def _links(fabric: Fabric, state: LevelState, seen: Seen) -> tuple[Bools, Bools]
     counted = np.zeros_like(bad)
     for fault in seen.faults:
         if fault.status != CLEARED and fault.network:
-            (counted if fault.counters == ALONE else bad)[_links_of(fabric, fault)] = True
+            (counted if fault.counters == ALONE else bad)[links_of_fault(fabric, fault)] = True
     # What counters alone show is seen as often as all that they see, or its link would weigh as much as many others.
     return looked | bad, bad | (counted & looked)
 
@@ -164,19 +160,14 @@ def _same(one: Paths, other: Paths) -> bool:
     return one is other or all(np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
 
 
-def _links_of(fabric: Fabric, fault: Fault) -> npt.NDArray[np.int32]:
-    try:
-        return links_of(fabric, parse_name(fabric, fault.target))
-    except InputError:
-        return np.unique(np.array(fault.denied_links, dtype=np.int32) // 2)
-
-
 def _diversity(fabric: Fabric, state: LevelState, seen: Seen, looked: Bools) -> Floats:
     """Return what is left of paths over links that were seen lately; worked out when a link breaks or heals."""
     lately = _seen_lately(fabric, state, seen, looked)
     down = (seen.ports.lower == DOWN) | (seen.ports.upper == DOWN)
     down = np.flatnonzero(down if state.down is None else down | state.down)
-    dead = [_links_of(fabric, f) for f in seen.faults if f.status != CLEARED and f.network and f.kind in DEAD_KINDS]
+    dead = [
+        links_of_fault(fabric, f) for f in seen.faults if f.status != CLEARED and f.network and f.kind in DEAD_KINDS
+    ]
     links = np.unique(np.concatenate([down, *dead])).astype(np.int64)
     broken = tuple(sorted({*seen.denied, *(2 * links).tolist(), *(2 * links + 1).tolist()}))
     old = not 0 <= seen.now_s - state.diversity_s < SEEN_S

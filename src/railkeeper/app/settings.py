@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -26,7 +27,6 @@ from railkeeper.telemetry.place_rules import PlacesSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from railkeeper.app.levels import LevelConfig
 
@@ -131,6 +131,12 @@ def locator_config(given: Mapping[str, Any], where: str) -> LocatorConfig:
             right = f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g}"
             raise InputError(f"{where}.{key}", f"is {value:g}", right)
     return config
+
+
+def spec_of(path: Path | None, settings: Settings) -> Path | None:
+    """Return where the settings' fabric spec is: beside the settings file; None where they name none."""
+    name = settings.keeper.fabric
+    return Path(path.parent if path else "", name) if name else None
 
 
 def check_endpoint(text: str) -> None:

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from railkeeper.app.faultlinks import DEAD_KINDS, links_of_fault
 from railkeeper.app.snapshot import Line, LinkLook, Snapshot
-from railkeeper.base.errors import InputError
-from railkeeper.fabric.components import links_of
-from railkeeper.fabric.names import parse_name
 from railkeeper.fabric.paths import links_crossed
 from railkeeper.health.fault import CLEARED
 from railkeeper.respond.actions import DONE
@@ -22,12 +20,10 @@ if TYPE_CHECKING:
     from railkeeper.app.pipeline import KeeperState, Outcome, Setup
     from railkeeper.app.traffic import TrafficTick
     from railkeeper.fabric.model import Fabric
-    from railkeeper.health.fault import Fault
     from railkeeper.respond.actions import Action
     from railkeeper.respond.incidents import Incident
 
 T = TypeVar("T")
-DEAD_KINDS = frozenset({"down", "flap", "blackhole", "reboot", "optic", "node-down"})
 MAX_LINES = 6
 TRAFFIC_TICKS = 4
 
@@ -61,17 +57,10 @@ def link_looks(fabric: Fabric, state: KeeperState, outcome: Outcome) -> npt.NDAr
     looks[denied] = np.maximum(looks[denied], LinkLook.DENIED)
     for fault in outcome.faults:
         if fault.status != CLEARED and fault.network:
-            mine = _links(fabric, fault)
+            mine = links_of_fault(fabric, fault)
             look = LinkLook.FAILED if fault.kind in DEAD_KINDS else LinkLook.DEGRADED
             looks[mine] = np.maximum(looks[mine], look)
     return looks
-
-
-def _links(fabric: Fabric, fault: Fault) -> npt.NDArray[np.int32]:
-    try:
-        return links_of(fabric, parse_name(fabric, fault.target))
-    except InputError:
-        return np.unique(np.array(fault.denied_links, dtype=np.int32) // 2)
 
 
 def _loss(recent: list[TrafficTick]) -> float | None:

@@ -18,7 +18,7 @@ from rich.text import Text
 from railkeeper.app.events import SCHEMA
 from railkeeper.app.feed import open_feed
 from railkeeper.app.look import Look, Part, Report
-from railkeeper.app.settings import Settings, read_settings
+from railkeeper.app.settings import Settings, read_settings, spec_of
 from railkeeper.app.settings_sources import HostSource, PrometheusSource, SonicSource, check_sources
 from railkeeper.app.warm import warm_up
 from railkeeper.base.errors import InputError
@@ -61,7 +61,7 @@ def look(
         )
     where = str(config or "options")
     check_sources(sources, where)
-    spec = fabric or _spec_of(config, settings)
+    spec = fabric or spec_of(config, settings)
     shape = Fabric(read_spec(spec)) if spec else None
     parameters = settings.detector_parameters(where)
     shown = Look(shape, parameters, every_s)
@@ -115,13 +115,6 @@ def _switch(text: str) -> tuple[str, str]:
     if not (name and address):
         raise InputError("--sonic", f"is {text!r}", "SWITCH=redis://HOST:PORT")
     return name, address
-
-
-def _spec_of(config: Path | None, settings: Settings) -> Path | None:
-    name = settings.keeper.fabric
-    if not name:
-        return None
-    return config.parent / name if config else Path(name)
 
 
 def _frames(every_s: float, for_s: float | None, feed: SourceFeed) -> Iterator[float]:

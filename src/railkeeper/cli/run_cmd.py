@@ -11,7 +11,7 @@ import typer
 
 from railkeeper.app import compose
 from railkeeper.app.compose import LabWish, Wish
-from railkeeper.app.settings import read_settings
+from railkeeper.app.settings import read_settings, spec_of
 from railkeeper.base.errors import InputError
 from railkeeper.cli.output import shown
 from railkeeper.cli.replay import replay
@@ -42,7 +42,7 @@ def run(
     _check_recording(world, record, recording)
     settings = read_settings(config)
     wish = Wish(settings, str(config or "settings"), record, dry_run)
-    spec = fabric or _spec_of(config, settings.keeper.fabric)
+    spec = fabric or spec_of(config, settings)
     if world is WorldName.RECORDING:
         raise typer.Exit(_replay(_need(recording, "--recording"), for_s, as_json=as_json))
     if world is WorldName.TWIN:
@@ -58,12 +58,6 @@ def _check_recording(world: WorldName, record: Path | None, recording: Path | No
         raise InputError("--record", "makes no sense with --world recording", "copy the recording instead")
     if world is not WorldName.RECORDING and recording is not None:
         raise InputError("--recording", f"makes no sense with --world {world}", "give --world recording")
-
-
-def _spec_of(config: Path | None, name: str) -> Path | None:
-    if not name:
-        return None
-    return (config.parent / name) if config else Path(name)
 
 
 def _need(value: Path | None, option: str) -> Path:

@@ -30,7 +30,6 @@ _LO = 1
 _OPERSTATE, _STATS64, _CARRIER, _CARRIER_DOWN_COUNT = 16, 23, 33, 48
 _OPER_UP = 6
 _HEAD = struct.Struct("=iI")
-_ATTR = struct.Struct("=HH")
 _U32 = struct.Struct("=I")
 _U64S = struct.Struct(f"={len(STATS)}Q")
 
@@ -102,22 +101,15 @@ class CounterReader:
 def _link(body: memoryview) -> tuple[int, bool, tuple[int, ...] | None]:
     """Return (number, passes packets, counters); None where the kernel gives no statistics."""
     index, flags = _HEAD.unpack_from(body, 4)
-    running, carrier, stats, downs = False, False, None, 0
-    at, end = 16, len(body)
-    while at + 4 <= end:
-        size, kind = _ATTR.unpack_from(body, at)
-        if kind == _OPERSTATE:
-            running = body[at + 4] == _OPER_UP
-        elif kind == _CARRIER:
-            carrier = body[at + 4] == 1
-        elif kind == _STATS64:
-            stats = _U64S.unpack_from(body, at + 4)
-        elif kind == _CARRIER_DOWN_COUNT:
-            downs = _U32.unpack_from(body, at + 4)[0]
-        at += max(4, (size + 3) & ~3)
+    said = rtnl.attributes(body, 16)
+    running = _OPERSTATE in said and said[_OPERSTATE][0] == _OPER_UP
+    carrier = _CARRIER in said and said[_CARRIER][0] == 1
     # The state follows the carrier a little later; `lo` is running in a state of its own.
     up = bool(flags & rtnl.IFF_UP) and ((running and carrier) or index == _LO)
-    return index, up, None if stats is None else (*stats, downs)
+    if _STATS64 not in said:
+        return index, up, None
+    downs = _U32.unpack_from(said[_CARRIER_DOWN_COUNT])[0] if _CARRIER_DOWN_COUNT in said else 0
+    return index, up, (*_U64S.unpack_from(said[_STATS64]), downs)
 
 
 def pack_counters(read: PortCounters) -> dict[str, bytes]:
