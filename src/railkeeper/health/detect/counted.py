@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from railkeeper.health.detect.sparse import Tally, needed_surprise, peer_quantil
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from railkeeper.health.detect.cases import Cases
     from railkeeper.health.detect.view import View
 
     Ids = npt.NDArray[np.int32]
@@ -82,6 +83,19 @@ class Suspects:
 def new_tally() -> Tally:
     """Return the hour's tally of one rule."""
     return Tally(TALLY_HALF_LIFE_S, TALLY_MOST)
+
+
+@dataclass
+class CountedState:
+    """What a detector of counts remembers: its parameters, open cases, and the slow tally of each counter."""
+
+    p: dict[str, float]
+    cases: Cases
+    tallies: dict[str, Tally] = field(default_factory=dict)
+
+    def suspects(self, view: View, rule: Rule) -> Suspects | None:
+        """Return who breaks a rule in this tick or over the last hour; None where the counter is not in the frame."""
+        return suspects(view, rule, self.tallies.setdefault(rule.signal, new_tally()), self.p)
 
 
 def suspects(view: View, rule: Rule, tally: Tally, p: dict[str, float]) -> Suspects | None:

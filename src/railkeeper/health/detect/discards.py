@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.detect.cases import PERSISTENCE, Cases, Hits, Said, cases, tell
+from railkeeper.health.detect.cases import PERSISTENCE, Hits, Said, cases, tell
 from railkeeper.health.detect.counted import (
     CHANCE,
+    CountedState,
     Rule,
     Suspects,
     against,
     confidence,
     lines,
     merge,
-    new_tally,
     only,
-    suspects,
 )
 from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.ends import HALF, switched_off
@@ -27,20 +25,10 @@ from railkeeper.health.detect.known import at, settled, unread
 from railkeeper.telemetry.entities import NIC_END
 
 if TYPE_CHECKING:
-    from railkeeper.health.detect.sparse import Tally
     from railkeeper.health.detect.view import View
     from railkeeper.telemetry.entities import Entities
 
 SIGNALS = ("rx_discards", "tx_discards", "rx_length_errors", "rx_unknown_protocol")
-
-
-@dataclass
-class State:
-    """Open cases, and the slow tally of each counter."""
-
-    p: dict[str, float]
-    cases: Cases
-    tallies: dict[str, Tally] = field(default_factory=dict)
 
 
 class Discards:
@@ -74,11 +62,11 @@ class Discards:
         },
     )
 
-    def start(self, entities: Entities, parameters: dict[str, float]) -> State:
+    def start(self, entities: Entities, parameters: dict[str, float]) -> CountedState:
         """Return the state before the first tick."""
-        return State(settled(self.about, parameters), cases(self.about, entities))
+        return CountedState(settled(self.about, parameters), cases(self.about, entities))
 
-    def judge(self, state: State, view: View) -> tuple[State, Judged]:
+    def judge(self, state: CountedState, view: View) -> tuple[CountedState, Judged]:
         """Judge each reason that the frame has."""
         every = [s for rule in _rules(state.p) if (s := _one(state, view, rule)) is not None]
         ids, worst, found = merge(every)
@@ -97,15 +85,15 @@ def _rules(p: dict[str, float]) -> tuple[Rule, ...]:
     )
 
 
-def _one(state: State, view: View, rule: Rule) -> Suspects | None:
-    found = suspects(view, rule, state.tallies.setdefault(rule.signal, new_tally()), state.p)
+def _one(state: CountedState, view: View, rule: Rule) -> Suspects | None:
+    found = state.suspects(view, rule)
     if found is None or rule.signal != "tx_discards":
         return found
     # Packets for a port that somebody switched off have nowhere to go: that is meant.
     return only(found, ~switched_off(view, found.ids))
 
 
-def _say(state: State, view: View, pairs: list[tuple[Suspects, int]]) -> Said:
+def _say(state: CountedState, view: View, pairs: list[tuple[Suspects, int]]) -> Said:
     s, k = pairs[0]
     failed = bool(s.ratio[k] >= state.p["failed_ratio"])
     rest = tuple(line for other, j in pairs[1:] for line in lines(other, j)[:1])

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.detect.cases import PERSISTENCE, Cases, Hits, Said, cases, tell
+from railkeeper.health.detect.cases import PERSISTENCE, Hits, Said, cases, tell
 from railkeeper.health.detect.counted import (
     CHANCE,
+    CountedState,
     Rule,
     Suspects,
     against,
     confidence,
     lines,
     merge,
-    new_tally,
-    suspects,
 )
 from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.finding import V_DEGRADED, V_FAILED, Judged
@@ -26,7 +24,6 @@ from railkeeper.health.detect.together import owner_name
 from railkeeper.telemetry.entities import NIC_END
 
 if TYPE_CHECKING:
-    from railkeeper.health.detect.sparse import Tally
     from railkeeper.health.detect.view import View
     from railkeeper.telemetry.entities import Entities
 
@@ -34,15 +31,6 @@ SIGNALS = ("rx_crc_errors", "rx_symbol_errors", "rx_errors", "tx_errors", "icrc_
 # A switch that cuts through passes a damaged frame on: it counts at every port on its way.
 STOMPED = ("rx_crc_errors", "rx_errors")
 Found = dict[int, list[tuple[Suspects, int]]]
-
-
-@dataclass
-class State:
-    """Open cases, and the slow tally of each counter."""
-
-    p: dict[str, float]
-    cases: Cases
-    tallies: dict[str, Tally] = field(default_factory=dict)
 
 
 class ErrorRates:
@@ -74,13 +62,13 @@ class ErrorRates:
         },
     )
 
-    def start(self, entities: Entities, parameters: dict[str, float]) -> State:
+    def start(self, entities: Entities, parameters: dict[str, float]) -> CountedState:
         """Return the state before the first tick."""
-        return State(settled(self.about, parameters), cases(self.about, entities))
+        return CountedState(settled(self.about, parameters), cases(self.about, entities))
 
-    def judge(self, state: State, view: View) -> tuple[State, Judged]:
+    def judge(self, state: CountedState, view: View) -> tuple[CountedState, Judged]:
         """Judge each counter of errors that the frame has."""
-        every = [s for r in _rules(state.p) if (s := _one(state, view, r)) is not None]
+        every = [s for r in _rules(state.p) if (s := state.suspects(view, r)) is not None]
         ids, worst, found = merge(every)
         hits = Hits(ids, worst, lambda i: _say(state, view, found, int(ids[i])))
         return state, tell(state.cases, view, hits, state.p, unread(view, SIGNALS))
@@ -98,11 +86,7 @@ def _rules(p: dict[str, float]) -> tuple[Rule, ...]:
     )
 
 
-def _one(state: State, view: View, rule: Rule) -> Suspects | None:
-    return suspects(view, rule, state.tallies.setdefault(rule.signal, new_tally()), state.p)
-
-
-def _say(state: State, view: View, found: Found, entity: int) -> Said:
+def _say(state: CountedState, view: View, found: Found, entity: int) -> Said:
     """Blame by direction: damage on arrival is of the link or of the far transmitter, unless it came from upstream."""
     (s, k), more = found[entity][0], found[entity][1:]
     source = _upstream(view, s, k)

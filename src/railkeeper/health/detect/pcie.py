@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from railkeeper.health.detect.cases import PERSISTENCE, Cases, Hits, Said, cases, tell
+from railkeeper.health.detect.cases import PERSISTENCE, Hits, Said, cases, tell
 from railkeeper.health.detect.counted import (
     CHANCE,
+    CountedState,
     Rule,
     Suspects,
     against,
     confidence,
     lines,
     merge,
-    new_tally,
     only,
-    suspects,
 )
 from railkeeper.health.detect.detector import About
 from railkeeper.health.detect.finding import V_DEGRADED, V_FAILED, Judged
@@ -29,7 +28,6 @@ from railkeeper.health.detect.sparse import union
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from railkeeper.health.detect.sparse import Tally
     from railkeeper.health.detect.view import View
     from railkeeper.telemetry.entities import Entities
 
@@ -70,12 +68,9 @@ class Lasting:
 
 
 @dataclass
-class State:
-    """Open cases, and the slow tally of each counter."""
+class State(CountedState):
+    """Beside what all detectors of counts remember: how long a stall has lasted."""
 
-    p: dict[str, float]
-    cases: Cases
-    tallies: dict[str, Tally] = field(default_factory=dict)
     lasting: dict[str, Lasting] = field(default_factory=dict)
 
 
@@ -168,7 +163,7 @@ def _rules(p: dict[str, float]) -> tuple[Rule, ...]:
 
 
 def _one(state: State, view: View, rule: Rule) -> Suspects | None:
-    found = suspects(view, rule, state.tallies.setdefault(rule.signal, new_tally()), state.p)
+    found = state.suspects(view, rule)
     if found is None or rule.signal not in PHASES:
         return found
     return only(found, _lasts(state, view, found))
